@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include <lagom/cpu_set.hpp>
+
+namespace lagom {
+inline namespace v0 {
+
+/// Scheduling class, as SCHED_OTHER, SCHED_BATCH, SCHED_IDLE. batch never preempts on wake-up; idle has weight 3,
+/// never preempts and is always preempted by the others.
+enum class policy { normal, batch, idle };
+
+/// What a fiber is spawned with and what get_attributes() reads back. Aggregate; fields are only ever appended.
+struct attributes {
+  std::string name{};                        ///< for dumps and traces
+  lagom::policy policy = policy::normal;
+  int nice = 0;                              ///< -20 … 19, out of range is clamped as Linux does; one step is about 10 % of CPU
+  std::chrono::nanoseconds slice{0};         ///< 1 µs … 100 ms: shorter = earlier virtual deadline, same share. 0: the runtime's default
+  std::optional<int> util_min{}, util_max{}; ///< 0 … 1024; unset: implicit
+  cpu_set affinity{};                        ///< CPUs whose workers may run it; empty: any
+  bool pinned = false;                       ///< stays on the worker it starts on
+  std::size_t stack_size = 0;                ///< bytes of address space, at least 16 KiB; 0: the runtime's default; fixed at spawn
+};
+
+}  // namespace v0
+}  // namespace lagom

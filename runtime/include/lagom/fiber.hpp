@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <lagom/attributes.hpp>
+#include <lagom/detail/task.hpp>
+#include <lagom/detail/wait_queue.hpp>
+#include <lagom/error.hpp>
+
+namespace lagom {
+inline namespace v0 {
+
+enum class fiber_state { created, runnable, running, parked, exited };
+const char* to_string(fiber_state s) noexcept;
+
+/// What one fiber has used so far. Durations are exact to one switch.
+struct fiber_stats {
+  std::chrono::nanoseconds cpu_time{0}, wait_time{0}, wait_max{0};   ///< running; runnable but waiting; the longest such wait
+  std::uint64_t switches_voluntary = 0, switches_involuntary = 0, migrations = 0;
+  unsigned worker = 0;
+  int utilization = 0;            ///< 0 … 1024
+  fiber_state state = fiber_state::created;
+  std::size_t stack_used = 0;     ///< bytes ever touched, to the page; 0 where the system does not tell
+};
+
+/// A line of dump(): one fiber that is alive.
+struct fiber_info {
+  std::uint64_t id = 0;
+  std::string name;
+  fiber_state state = fiber_state::created;
+  std::string wait_reason;                 ///< empty unless parked
+  std::chrono::nanoseconds since{0};       ///< how long it has been in this state
+};
+
+/// Handle of a fiber: one pointer, moved not copied, behaves as std::jthread. The handle may be used from any thread or fiber,
+/// by one at a time.
+class [[nodiscard]] fiber {
+ public:
+  /// Identifies a fiber for the life of the process; never reused. A default-constructed id is that of no fiber.
+  class id {
+   public:
+    id() noexcept = default;
+    explicit id(std::uint64_t value) noexcept : value_(value) {}
+    std::uint64_t value() const noexcept { return value_; }
+    friend auto operator<=>(id, id) noexcept = default;
+    friend std::ostream& operator<<(std::ostream& out, id i);
+
+   private:
+    std::uint64_t value_ = 0;
+  };
+
+  fiber() noexcept = default;
+
+  /// Spawns on the current runtime. On a plain thread: std::system_error(errc::no_runtime). Errors otherwise as runtime::spawn.
+  template <class F, class... A>
+    requires(!std::same_as<std::remove_cvref_t<F>, fiber> && detail::not_attributes<F>)
+  explicit fiber(F&& f, A&&... a)
+      : block_(detail::spawn_task(detail::current_core(), nullptr, detail::ownership::joinable, std::forward<F>(f),
+                                  std::forward<A>(a)...)) {}
+  template <class F, class... A>
+  fiber(const attributes& attrs, F&& f, A&&... a)
+      : block_(detail::spawn_task(detail::current_core(), &attrs, detail::ownership::joinable, std::forward<F>(f),
+                                  std::forward<A>(a)...)) {}
+
+  fiber(fiber&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  fiber& operator=(fiber&& other) noexcept {
+    if (this != &other) {
+      finish();
+      block_ = std::exchange(other.block_, nullptr);
+    }
+    return *this;
+  }
+  /// Requests a stop and joins if still joinable. An exception met here goes to runtime_options::on_uncaught.
+  ~fiber() {
+    if (block_) finish();
+  }
+
+  /// Waits until the fiber has ended, then rethrows what left it, once. Fiber or thread. Throws errc::not_joinable for an
+  /// empty handle, errc::would_deadlock from the fiber itself, errc::stopped when the calling fiber is stopped (the handle stays joinable).
+  void join();
+  /// As join(), but gives up after d: false.
+  template <class Rep, class Period>
+  bool join_for(const std::chrono::duration<Rep, Period>& d) {
+    return join_until_ns(detail::expiry_after(d));
+  }
+  void detach();
+  bool joinable() const noexcept { return block_ != nullptr; }
+  id get_id() const noexcept;
+
+  /// Asks the fiber to stop: its waits return early, its stop_token fires. True for the first request. Any thread or fiber.
+  bool request_stop() noexcept;
+  std::stop_token get_stop_token() const;
+  std::stop_source get_stop_source();
+
+  attributes get_attributes() const;
+  fiber_stats stats() const;
+
+  void swap(fiber& other) noexcept { std::swap(block_, other.block_); }
+
+ private:
+  friend class runtime;
+  friend struct detail::fiber_block;
+  explicit fiber(detail::fiber_block* block) noexcept : block_(block) {}
+  friend fiber make_fiber(detail::fiber_block* block) noexcept;
+  void finish() noexcept;
+  bool join_until_ns(std::int64_t expiry);
+
+  detail::fiber_block* block_ = nullptr;
+};
+
+/// Spawns on the current runtime; see runtime::spawn.
+template <class F, class... A>
+  requires detail::not_attributes<F>
+fiber spawn(F&& f, A&&... a) {
+  return fiber(std::forward<F>(f), std::forward<A>(a)...);
+}
+template <class F, class... A>
+fiber spawn(const attributes& attrs, F&& f, A&&... a) {
+  return fiber(attrs, std::forward<F>(f), std::forward<A>(a)...);
+}
+/// As spawn, without a handle: nobody joins it. An exception that leaves it goes to runtime_options::on_uncaught.
+template <class F, class... A>
+  requires detail::not_attributes<F>
+void spawn_detached(F&& f, A&&... a) {
+  detail::spawn_task(detail::current_core(), nullptr, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+}
+template <class F, class... A>
+void spawn_detached(const attributes& attrs, F&& f, A&&... a) {
+  detail::spawn_task(detail::current_core(), &attrs, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+}
+
+}  // namespace v0
+}  // namespace lagom
+
+template <>
+struct std::hash<lagom::fiber::id> {
+  std::size_t operator()(lagom::fiber::id i) const noexcept { return std::hash<std::uint64_t>{}(i.value()); }
+};

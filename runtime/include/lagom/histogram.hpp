@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lagom {
+inline namespace v0 {
+
+/// A snapshot of durations in nanoseconds, log-linear, at most 3.2 % wide buckets.
+class histogram {
+ public:
+  std::uint64_t count() const noexcept { return count_; }
+  /// Upper bound of the bucket that holds the given percentile (0 … 100); 0 when empty.
+  std::int64_t percentile(double percent) const noexcept;
+  std::int64_t max() const noexcept { return max_; }
+  double mean() const noexcept { return count_ ? static_cast<double>(sum_) / static_cast<double>(count_) : 0.0; }
+  void record(std::int64_t ns);
+  void merge(const histogram& other);
+
+ private:
+  std::vector<std::uint64_t> buckets_;
+  std::uint64_t count_ = 0;
+  std::int64_t sum_ = 0, max_ = 0;
+};
+
+}  // namespace v0
+}  // namespace lagom

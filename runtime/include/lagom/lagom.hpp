@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <lagom/attributes.hpp>
+#include <lagom/channel.hpp>
+#include <lagom/condition_variable.hpp>
+#include <lagom/cpu_set.hpp>
+#include <lagom/error.hpp>
+#include <lagom/event.hpp>
+#include <lagom/features.hpp>
+#include <lagom/fiber.hpp>
+#include <lagom/histogram.hpp>
+#include <lagom/io.hpp>
+#include <lagom/mutex.hpp>
+#include <lagom/runtime.hpp>
+#include <lagom/semaphore.hpp>
+#include <lagom/this_fiber.hpp>
+#include <lagom/version.hpp>
+#include <lagom/wait_group.hpp>

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <lagom/attributes.hpp>
+#include <lagom/cpu_set.hpp>
+#include <lagom/features.hpp>
+#include <lagom/fiber.hpp>
+#include <lagom/histogram.hpp>
+
+namespace lagom {
+inline namespace v0 {
+
+enum class preempt { none, voluntary, full };
+/// automatic: one CPU per worker, but only if the allowed set is a proper subset of the machine, there is no CPU quota and
+/// each allowed CPU has its worker; else none.
+enum class pin { automatic, none, llc, cpu };
+enum class poller { automatic, epoll, io_uring };
+
+/// Zero means "the default" everywhere. Environment variables LAGOM_WORKERS, LAGOM_SLICE_US, LAGOM_FEATURES, LAGOM_STACK_SIZE,
+/// LAGOM_PRINT_CONFIG fill in what code leaves at its default; what code sets wins.
+struct runtime_options {
+  unsigned workers = 0;                     ///< 0: min(allowed CPUs, ceil(cgroup quota)), at least 1. At most 4,096
+  std::chrono::nanoseconds slice{0};        ///< default slice, 1 µs … 100 ms
+  std::size_t stack_size = 0;               ///< bytes of address space per fiber, 16 KiB … 1 GiB; 0: 256 KiB
+  lagom::features features{};
+  std::string topology{};                   ///< "": this machine; "synthetic:<hwloc string>"; "xml:<file>"
+  pin pin_mode = pin::automatic;
+  lagom::preempt preempt = lagom::preempt::voluntary;
+  lagom::poller io_poller = lagom::poller::automatic;
+  std::chrono::nanoseconds rescue_after{std::chrono::milliseconds{10}};
+  std::chrono::nanoseconds stuck_threshold{std::chrono::seconds{1}};
+  unsigned max_blocking_threads = 64;
+  std::function<void(const attributes&, std::exception_ptr)> on_uncaught{};  ///< a detached fiber ended by an exception; unset: std::terminate at the throw
+  std::function<void(std::string_view)> log{};                               ///< one line each, without a newline; any thread
+  std::function<void(unsigned)> on_worker_start{}, on_worker_stop{};         ///< on the worker's thread, with its index
+  std::uint64_t chaos_seed = 0;             ///< tests: perturbs order and migrates at every switch
+  std::string cgroup_root{};                ///< tests; "": the system's
+};
+
+struct worker_stats {
+  unsigned index = 0;
+  cpu_set cpus;
+  std::chrono::nanoseconds busy{0}, idle{0};
+  std::uint64_t switches = 0, steals = 0, migrations_in = 0, wakeups = 0;   ///< wakeups: of the worker's thread
+  std::size_t queued = 0;
+  std::chrono::nanoseconds longest_wait{0};
+  int util = 0, util_min = 0, util_max = 1024;
+};
+
+struct runtime_stats {
+  std::vector<worker_stats> workers;
+  std::size_t fibers = 0;                   ///< alive now
+  std::uint64_t spawned = 0, finished = 0, uncaught = 0;
+  histogram wake_latency;                   ///< from runnable to running
+};
+
+/// Who was left when a stop gave up waiting.
+struct [[nodiscard]] stop_report {
+  bool clean() const noexcept { return left.empty(); }
+  std::vector<fiber_info> left;
+};
+
+/// Workers, their run queues and all that belongs to them. Several may live side by side.
+class runtime {
+ public:
+  static constexpr unsigned no_worker = ~0u;
+
+  /// Starts the workers. std::invalid_argument for bad options (says which, and what would be right), std::system_error when
+  /// threads or memory cannot be had; then nothing is left running.
+  explicit runtime(runtime_options options = {});
+  /// request_stop(), then waits without limit until every fiber has ended; logs who is left after 5 s.
+  ~runtime();
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+
+  /// Runs f as a fiber while the calling thread waits; returns or rethrows what it does. From a fiber of any runtime: errc::would_deadlock
+  /// (a worker must not be held). errc::stopped once stopped.
+  template <class F>
+  decltype(auto) run(F&& f) {
+    using result = std::invoke_result_t<F&>;
+    refuse_inside_fiber();
+    if constexpr (std::is_void_v<result>) {
+      wait_for(spawn([&f] { std::invoke(f); }));
+    } else if constexpr (std::is_reference_v<result>) {
+      std::remove_reference_t<result>* value = nullptr;
+      wait_for(spawn([&] { value = std::addressof(std::invoke(f)); }));
+      return static_cast<result>(*value);
+    } else {
+      std::optional<result> value;
+      wait_for(spawn([&] { value.emplace(std::invoke(f)); }));
+      return result(std::move(*value));
+    }
+  }
+
+  /// Makes a new fiber runnable. From a fiber of this runtime it joins the caller's worker, from elsewhere the least loaded inbox. Throws
+  /// std::system_error: errc::stopped after request_stop(), the system's when no stack can be had; std::invalid_argument for bad attributes;
+  /// std::bad_alloc. Fibers that exist go on. O(log n) in the runnable fibers of a worker.
+  template <class F, class... A>
+    requires detail::not_attributes<F>
+  fiber spawn(F&& f, A&&... a) {
+    return fiber(detail::spawn_task(*core_, nullptr, detail::ownership::joinable, std::forward<F>(f), std::forward<A>(a)...));
+  }
+  template <class F, class... A>
+  fiber spawn(const attributes& attrs, F&& f, A&&... a) {
+    return fiber(detail::spawn_task(*core_, &attrs, detail::ownership::joinable, std::forward<F>(f), std::forward<A>(a)...));
+  }
+  template <class F, class... A>
+    requires detail::not_attributes<F>
+  void spawn_detached(F&& f, A&&... a) {
+    detail::spawn_task(*core_, nullptr, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+  }
+  template <class F, class... A>
+  void spawn_detached(const attributes& attrs, F&& f, A&&... a) {
+    detail::spawn_task(*core_, &attrs, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+  }
+  /// spawn_detached that reports instead of throwing: false when stopped or out of resources. Never waits.
+  template <class F>
+  bool post(F&& f) {
+    try {
+      spawn_detached(std::forward<F>(f));
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
+  /// Asks every fiber to stop and refuses new ones. Any thread or fiber; returns at once.
+  void request_stop() noexcept;
+  std::stop_token get_stop_token() const;
+  /// request_stop(), then waits until every fiber has ended.
+  stop_report stop();
+  /// As stop(), but gives up after d and reports who is left.
+  template <class Rep, class Period>
+  stop_report stop_for(const std::chrono::duration<Rep, Period>& d) {
+    return stop_until_ns(detail::expiry_after(d));
+  }
+  /// Waits until no fiber is left, cancels nobody. False when d has passed.
+  template <class Rep, class Period>
+  bool drain_for(const std::chrono::duration<Rep, Period>& d) {
+    return drain_until_ns(detail::expiry_after(d));
+  }
+
+  runtime_stats stats() const;
+  /// Every fiber: id, name, state, wait reason, since when. O(fibers).
+  void dump(std::ostream& out) const;
+  unsigned workers() const noexcept;
+  void set_default_slice(std::chrono::nanoseconds slice);
+  /// Gives cached stacks back to the system.
+  void trim();
+
+  /// The runtime whose fiber is calling; nullptr on a plain thread.
+  static runtime* current() noexcept;
+
+ private:
+  friend detail::runtime_core& detail::core_of(const runtime& r) noexcept;
+  static void refuse_inside_fiber();
+  static void wait_for(fiber f) { f.join(); }
+  stop_report stop_until_ns(std::int64_t expiry);
+  bool drain_until_ns(std::int64_t expiry);
+
+  std::unique_ptr<detail::runtime_core, void (*)(detail::runtime_core*)> core_;
+};
+
+}  // namespace v0
+}  // namespace lagom

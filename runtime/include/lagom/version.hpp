@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The only public macros: preprocessor checks need them. There is no ABI promise before 1.0.
+#define LAGOM_VERSION_MAJOR 0
+#define LAGOM_VERSION_MINOR 1
+#define LAGOM_VERSION_PATCH 0
+
+namespace lagom {
+inline namespace v0 {
+
+/// Version of the library that is linked, as "major.minor.patch"; the macros are those of the headers.
+const char* version() noexcept;
+
+}  // namespace v0
+}  // namespace lagom
