@@ -88,6 +88,7 @@ class fast_clock {
   std::int64_t anchor() noexcept;
   moment sample() noexcept;
   void learn_rate(const moment& here) noexcept;
+  [[nodiscard]] bool disagrees(const moment& here) const noexcept;
   void set_window(const moment& here, std::int64_t floor_ns) noexcept;
 
   std::uint64_t anchor_ticks_ = 0;
@@ -95,7 +96,8 @@ class fast_clock {
   std::uint64_t multiplier_ = 0;    // nanoseconds per tick, 32 fractional bits; slowed down while ahead
   std::int64_t anchor_ns_ = 0;
 
-  std::uint64_t rate_ = 0;  // as multiplier_, undisturbed
+  std::int64_t anchor_true_ns_ = 0;  // the kernel's time then; anchor_ns_ may have been ahead
+  std::uint64_t rate_ = 0;           // as multiplier_, undisturbed
   moment older_{};          // the rate is measured from here …
   moment newer_{};          // … and will be from here when older_ is too old
   std::uint64_t narrow_ticks_ = 0;
