@@ -18,8 +18,9 @@ import sources
 
 FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fno-lto", "-fno-sanitize=all", "-w", "-c"]
 
-# What every pure object may need: its own kind, memory functions, the assertion, 128-bit division, the stack protector.
-ARITHMETIC = r"mem(cpy|move|set|cmp|chr)|__assert_fail|__(u?div|u?mod|udivmod|divmod)ti[34]|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_"
+# What every pure object may need: its own kind, memory functions, the assertion, the compiler's arithmetic (128-bit
+# division, counting bits), the stack protector.
+ARITHMETIC = r"mem(cpy|move|set|cmp|chr)|__assert_fail|__(u?div|u?mod|udivmod|divmod)ti[34]|__(popcount|clz|ctz)[dt]i2|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_"
 # topology/ also builds strings and vectors and throws; it runs once, at start.
 LIBRARY = (
     r"_ZN[KVr]*S[tsabio]\w*|_ZS[t]\w*|_Z(nw|na|dl|da)\w*|_ZT[IVS]\w*|__cxa_\w+|__gxx_personality_v0|_Unwind_Resume"
@@ -67,7 +68,7 @@ def check_object(module, name, object_file):
                 yield "%s: needs %s" % (name, symbol)
         elif re.match(r"\.(t?data(?!\.rel\.ro)|t?bss)", section) or section == "*COM*":
             if not symbol.startswith("DW.ref."):
-                yield "%s: holds writable data %s" % (name, symbol)
+                yield "%s: holds writable data %s (GCC puts a std::array with deduced arguments there)" % (name, symbol)
         elif re.match(r"\.(init_array|ctors)", section):
             yield "%s: runs code before main" % name
 

@@ -102,16 +102,20 @@ def check_state_writes(root):
 
 
 def check_features(root):
-    """Each knob says why it exists: a comment on its line or directly above."""
+    """Each knob says why it exists, on its line or directly above, and the files named as witnesses exist."""
     path = pathlib.Path("scheduler/features.hpp")
     if not (root / path).is_file():
         return
+    inside = False
     lines = sources.read(root, path).splitlines()
     for number, line in enumerate(lines):
-        field = re.match(r"\s+[\w:<>]+\s+\w+\s*(=[^=()]+|\{[^()]*\})?;", line)
-        if field and not line.lstrip().startswith(("return", "using", "static", "const ")):
-            if "//" not in line and not (number and is_comment(lines[number - 1])):
-                yield "%s:%d: a knob without its reason" % (path, number + 1)
+        inside = line.startswith("struct features {") or (inside and not line.startswith("}"))
+        field = re.match(r"  [\w:<>]+ \w+\s*(=[^()]+|\{[^()]*\})?;", line)
+        if inside and field and "//" not in line and not is_comment(lines[number - 1]):
+            yield "%s:%d: a knob without its reason" % (path, number + 1)
+        for witness in re.findall(r"(?:tests|bench|docs)/[\w/.-]+\w", line):
+            if not (root / witness).exists():
+                yield "%s:%d: names %s, which does not exist" % (path, number + 1, witness)
 
 
 def text_files(root):
@@ -159,7 +163,8 @@ SEEDS = [  # (file, text, words of the complaint)
     ("examples/j.cpp", HEAD + "#  if 1\nint x;\n#  endif\n", "conditional"),
     ("docs/where.md", "see /" + "work/main/x\n", "path of"),
     ("runtime/os/who.cpp", HEAD + "// since 0123456789" + "ab\n", "commit id"),
-    ("scheduler/features.hpp", HEAD + "#pragma once\nstruct f {\n  // why\n  bool a = true;\n\n  bool b = true;\n};\n", ":7: a knob"),
+    ("scheduler/features.hpp", HEAD + "#pragma once\nstruct features {\n  // why\n  bool a = true;\n\n  bool b = true;\n};\n", ":7: a knob"),
+    ("scheduler/features.hpp", HEAD + "#pragma once\nstruct features {\n  // tests/none.cpp\n  bool a = true;\n};\n", "names tests"),
     (
         "runtime/fiber/fiber.cpp",
         HEAD + "void fiber::to(state s) {\n  state_ = s;\n}\nvoid fiber::also(state s) {\n  state_ = s;\n}\n",
