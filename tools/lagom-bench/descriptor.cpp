@@ -11,9 +11,7 @@ namespace lagom::bench {
 
 namespace {
 
-[[noreturn]] void raise(int error, const char* what) {
-  throw std::system_error(error, std::generic_category(), what);
-}
+[[noreturn]] void raise(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
 
 }  // namespace
 

@@ -17,17 +17,19 @@ constexpr std::uint64_t bytes_per_mb = 1'000'000;
 
 void require_threads(std::uint64_t count) {
   if (const auto limit = thread_limit(); count + kept_for_others > limit) {
-    throw usage_error(fmt::format("the thread form would need {} OS threads, the limit here is {}; ask for fewer, or use "
-                                  "--backend fiber",
-                                  count, limit));
+    throw usage_error(
+        fmt::format("the thread form would need {} OS threads, the limit here is {}; ask for fewer, or use "
+                    "--backend fiber",
+                    count, limit));
   }
 }
 
 void require_descriptors(std::uint64_t count) {
   if (const auto limit = descriptor_limit(); count + kept_for_others > limit) {
-    throw usage_error(fmt::format("the thread form would need {} file descriptors, the limit here is {} (ulimit -Hn); ask "
-                                  "for fewer, or use --in-memory",
-                                  count, limit));
+    throw usage_error(
+        fmt::format("the thread form would need {} file descriptors, the limit here is {} (ulimit -Hn); ask "
+                    "for fewer, or use --in-memory",
+                    count, limit));
   }
 }
 

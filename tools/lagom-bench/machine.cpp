@@ -103,9 +103,7 @@ std::uint64_t thread_limit() {
                    limit_from("/proc/sys/vm/max_map_count") / mappings_per_thread});
 }
 
-std::uint64_t descriptor_limit() {
-  return read_descriptor_limit().rlim_max;
-}
+std::uint64_t descriptor_limit() { return read_descriptor_limit().rlim_max; }
 
 void raise_descriptor_limit() {
   rlimit limit = read_descriptor_limit();

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <lagom/features.hpp>
@@ -130,8 +130,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->label("SUBCOMMAND", "WORKLOAD");
   app.set_version_flag("--version", std::string{version()});
-  app.footer("Exit status: 0 done, 1 a run or its self-check failed, 2 wrong usage.\n"
-             "lagom-bench WORKLOAD --help shows a workload's options.");
+  app.footer(
+      "Exit status: 0 done, 1 a run or its self-check failed, 2 wrong usage.\n"
+      "lagom-bench WORKLOAD --help shows a workload's options.");
   std::vector<command> commands;
   commands.reserve(workloads().size());
   for (const auto& entry : workloads()) {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "limits.hpp"
@@ -31,7 +31,8 @@ class messaging : public workload {
     add_number(command, {"-g,--group", "number of groups (default 10)", 1, groups_max}, what_.groups);
     add_number(command, {"-l,--nr_loops", "messages of each sender to each receiver (default 100)", 1, loops_max},
                what_.loops);
-    command.add_flag("-t,--thread", what_.threads, "accepted as in perf; the OS form always uses threads, not processes");
+    command.add_flag("-t,--thread", what_.threads,
+                     "accepted as in perf; the OS form always uses threads, not processes");
     auto* const pipe = command.add_flag("-p,--pipe", what_.use_pipe, "thread form: pipes instead of socket pairs");
     command.add_flag("--in-memory", what_.in_memory, "thread form: a queue with a mutex and condition variables")
         ->excludes(pipe);
@@ -113,8 +114,6 @@ void message_ledger::close(std::uint64_t loops) const {
   }
 }
 
-std::unique_ptr<workload> make_messaging() {
-  return std::make_unique<messaging>();
-}
+std::unique_ptr<workload> make_messaging() { return std::make_unique<messaging>(); }
 
 }  // namespace lagom::bench

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "report.hpp"
@@ -22,7 +22,8 @@ class pipe_workload : public workload {
     add_number(command, {"-l,--loop", "round trips (default 1000000)", 1, loops_max}, what_.loops);
     command.add_flag("-T,--threaded", what_.threaded,
                      "accepted as in perf; the OS form always uses threads, not processes");
-    command.add_flag("--in-memory", what_.in_memory, "thread form: one-slot queues with a mutex and condition variables");
+    command.add_flag("--in-memory", what_.in_memory,
+                     "thread form: one-slot queues with a mutex and condition variables");
   }
 
   void settle(run_options& options) override {
@@ -62,8 +63,6 @@ class pipe_workload : public workload {
 
 }  // namespace
 
-std::unique_ptr<workload> make_pipe() {
-  return std::make_unique<pipe_workload>();
-}
+std::unique_ptr<workload> make_pipe() { return std::make_unique<pipe_workload>(); }
 
 }  // namespace lagom::bench

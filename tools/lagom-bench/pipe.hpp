@@ -10,7 +10,7 @@ namespace lagom::bench {
 
 struct pipe_options {
   std::uint64_t loops = 1'000'000;
-  bool threaded = false;   ///< perf's -T; the OS form always is threads
+  bool threaded = false;  ///< perf's -T; the OS form always is threads
   bool in_memory = false;
 };
 

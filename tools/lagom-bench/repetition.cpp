@@ -31,13 +31,14 @@ using clock = std::chrono::steady_clock;
 /// Where this process, if it is a child, reports to. Set once, before the child has a second thread.
 int report_descriptor = -1;
 
-double seconds_since(clock::time_point start) {
-  return std::chrono::duration<double>(clock::now() - start).count();
-}
+double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 
 nlohmann::json to_json(const measurement& m) {
-  nlohmann::json out = {{"seconds", m.seconds},         {"cpu_seconds", m.cpu_seconds}, {"ops", m.ops},
-                        {"switches", m.switches},       {"os_switches", m.os_switches}};
+  nlohmann::json out = {{"seconds", m.seconds},
+                        {"cpu_seconds", m.cpu_seconds},
+                        {"ops", m.ops},
+                        {"switches", m.switches},
+                        {"os_switches", m.os_switches}};
   if (m.latency) {
     out["latency"] = {m.latency->p50_us, m.latency->p99_us, m.latency->p999_us, m.latency->max_us};
   }

@@ -16,8 +16,7 @@ nlohmann::ordered_json result_to_json(const summary& results) {
   nlohmann::ordered_json out;
   out["backend"] = name_of(results.which);
   out["runs"] = results.runs;
-  out["seconds"] = {
-      {"min", results.seconds.min}, {"median", results.seconds.median}, {"max", results.seconds.max}};
+  out["seconds"] = {{"min", results.seconds.min}, {"median", results.seconds.median}, {"max", results.seconds.max}};
   out["ops"] = std::llround(results.ops);
   out["ns_per_op"] = results.ns_per_op.median;
   out["switches"] = std::llround(results.switches);

@@ -16,7 +16,8 @@ class run_failed : public std::runtime_error {
 };
 
 /// All repetitions of all backends asked for, each in a child of its own, interleaved (fiber, thread, thread, fiber, …)
-/// so that a machine that drifts does so for both. Tells a terminal how far it is. Throws run_failed at the first failure.
+/// so that a machine that drifts does so for both. Tells a terminal how far it is. Throws run_failed at the first
+/// failure.
 std::vector<summary> run_all(const workload& what, const run_options& options);
 
 }  // namespace lagom::bench

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "fiber_team.hpp"
@@ -140,8 +140,6 @@ class spawn_workload : public workload {
 
 }  // namespace
 
-std::unique_ptr<workload> make_spawn() {
-  return std::make_unique<spawn_workload>();
-}
+std::unique_ptr<workload> make_spawn() { return std::make_unique<spawn_workload>(); }
 
 }  // namespace lagom::bench

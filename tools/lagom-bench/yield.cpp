@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "fiber_team.hpp"
@@ -101,8 +101,6 @@ class yield_workload : public workload {
 
 }  // namespace
 
-std::unique_ptr<workload> make_yield() {
-  return std::make_unique<yield_workload>();
-}
+std::unique_ptr<workload> make_yield() { return std::make_unique<yield_workload>(); }
 
 }  // namespace lagom::bench

@@ -1,0 +1,3 @@
+module lagom/bench/peers
+
+go 1.19
