@@ -108,16 +108,23 @@ class run_queue {
   // placement.cpp
   void join(entity& e, joining why);
   void leave(entity& e, leaving why);
+  void take_out(entity& e);
+  [[nodiscard]] virtual_span lag_limit(const entity& e, nanos granularity) const;
   bool save_lag(entity& e);
   void rescale(entity& e, weight share);
-  bool wake_delayed(entity& e);
+  void wake_delayed(entity& e);
 
   // preemption.cpp
   [[nodiscard]] bool is_protected(const entity& e) const;
   void protect(entity& e);
   void tighten_window(entity& e);
   void end_protection(entity& e);
-  [[nodiscard]] virtual_time window_end(const entity& e, bool at_pick) const;
+  enum class moment : std::uint8_t { pick, failed_preemption };
+  [[nodiscard]] virtual_time window_end(const entity& e, moment when) const;
+  [[nodiscard]] virtual_time virtual_time_of_others(const entity& e) const;
+  bool preempts_by_request(entity& e, bool is_short);
+  bool preempts_by_pick(entity& e, bool is_short, joining why);
+  bool request_preemption();
   bool check_preemption(entity& e, joining why);
 
   // run_queue.cpp
@@ -125,6 +132,7 @@ class run_queue {
   entity* choose(honour what);
   entity* choose_runnable(honour what);
   void account(entity& e, nanos ran);
+  void account_long(entity& e, nanos ran);
   bool renew_if_over(entity& e);
   void renew(entity& e);
   void move(entity& e, virtual_span by);
@@ -157,7 +165,8 @@ class run_queue {
 
 template <class MayTake>
 entity* run_queue::steal_candidate(MayTake&& may_take, std::size_t at_most) const {
-  for (entity* e = waiting_.last(); e != nullptr && at_most > 0; e = waiting_.before(*e), --at_most) {
+  waiting::from_the_last walk(waiting_);
+  for (entity* e = walk.next(); e != nullptr && at_most > 0; e = walk.next(), --at_most) {
     if (!e->delayed && may_take(*e)) {
       return e;
     }
@@ -168,7 +177,7 @@ entity* run_queue::steal_candidate(MayTake&& may_take, std::size_t at_most) cons
 template <class Visit>
 void run_queue::for_each(Visit&& visit) const {
   if (current_ != nullptr && current_->on_rq) {
-    visit(*current_);
+    visit(static_cast<const entity&>(*current_));
   }
   waiting_.for_each(visit);
 }

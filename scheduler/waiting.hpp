@@ -34,34 +34,49 @@ class waiting {
   void insert(entity& newcomer);
   void erase(entity& leaver);
 
-  // The earliest virtual deadline among those with vruntime <= limit(). Limit is called at most once, and not at all
-  // when is_eligible(first) holds for the very first in the order and nothing is in the tree.
-  template <class IsEligible, class Limit>
-  [[nodiscard]] entity* first_eligible(IsEligible&& is_eligible, Limit&& limit);
+  // The earliest virtual deadline among those with vruntime <= limit, which is V; nullptr if there is none. May move
+  // some from the front to the tree. V costs a division, so the caller tries head() before when all are in front.
+  [[nodiscard]] entity* first_eligible(virtual_time limit);
+  [[nodiscard]] bool is_all_in_front() const { return tree_.is_empty(); }
+  // The earliest virtual deadline of the front. REQUIRES: the front is not empty.
+  [[nodiscard]] entity& head() const { return *static_cast<entity*>(front_.right); }
+  // REQUIRES: exactly one waits.
+  [[nodiscard]] entity& only() const { return front_size_ != 0 ? head() : *tree_.first(); }
 
   // REQUIRES: not empty.
   [[nodiscard]] nanos shortest_slice() const;
   [[nodiscard]] nanos longest_slice() const;
 
-  // Latest virtual deadline first; nullptr at the end. `here` must be in this structure.
-  [[nodiscard]] entity* last() const;
-  [[nodiscard]] entity* before(const entity& here) const;
+  // Walks from the latest virtual deadline to the earliest. Not valid across changes.
+  class from_the_last {
+   public:
+    explicit from_the_last(const waiting& all)
+        : all_(all), in_front_(all.front_.left), in_tree_(all.tree_.last()) {}
+    [[nodiscard]] entity* next();  // nullptr after the earliest
 
+   private:
+    const waiting& all_;
+    const waiting_links* in_front_;  // &front_ when it is through
+    entity* in_tree_;
+  };
+
+  // Everybody, in no particular order.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (entity* e = last(); e != nullptr; e = before(*e)) {
+    for (const waiting_links* at = front_.right; at != &front_; at = at->right) {
+      visit(*static_cast<const entity*>(at));
+    }
+    for (const entity* e = tree_.first(); e != nullptr; e = tree_.after(*e)) {
       visit(*e);
     }
   }
   void check_invariants() const;
 
  private:
-  friend class run_queue;
   // How far a list is searched, from either end. A short list is searched through: cheaper than a tree.
   static constexpr std::size_t short_list = 16;
   static constexpr std::size_t search_of_long_list = 4;
 
-  static entity* next(const waiting_links& here) { return static_cast<entity*>(here.right); }
   [[nodiscard]] std::size_t search_limit() const { return front_size_ <= short_list ? short_list : search_of_long_list; }
   void link_after(waiting_links& before, entity& newcomer);
   void unlink(entity& leaver);

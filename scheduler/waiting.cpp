@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "waiting.hpp"
+
+#include <cassert>
+
+namespace lagom::scheduler {
+
+void waiting::insert(entity& newcomer) {
+  assert(newcomer.where == place::nowhere);
+  assert(newcomer.slice > 0);
+  if (front_size_ == 0) {
+    front_slice_ = newcomer.slice;
+  } else if (newcomer.slice != front_slice_) {
+    tree_.insert(newcomer);
+    return;
+  }
+  waiting_links* at = front_.left;
+  for (std::size_t steps = search_limit(); at != &front_ && is_due_before(newcomer, *static_cast<entity*>(at));) {
+    at = at->left;
+    if (--steps == 0 && at != &front_) {
+      tree_.insert(newcomer);
+      return;
+    }
+  }
+  link_after(*at, newcomer);
+}
+
+void waiting::erase(entity& leaver) {
+  if (leaver.where == place::front) {
+    unlink(leaver);
+  } else {
+    tree_.erase(leaver);
+  }
+}
+
+void waiting::move_head_to_tree(std::size_t count) {
+  assert(count <= front_size_);
+  for (; count > 0; --count) {
+    entity& first = head();
+    unlink(first);
+    tree_.insert(first);
+  }
+}
+
+entity* waiting::first_eligible_in_front(virtual_time limit) {
+  std::size_t passed = 0;
+  for (waiting_links* at = front_.right; at != &front_;) {
+    auto& e = *static_cast<entity*>(at);
+    if (!is_before(limit, e.vruntime)) {
+      return &e;
+    }
+    at = at->right;
+    // In a long list those at its head would be passed again and again; the tree skips them.
+    if (++passed == search_limit() && front_size_ > short_list) {
+      move_head_to_tree(passed);
+      passed = 0;
+    }
+  }
+  return nullptr;
+}
+
+entity* waiting::first_eligible(virtual_time limit) {
+  entity* in_front = first_eligible_in_front(limit);
+  entity* in_tree = tree_.first_eligible(limit);
+  if (in_front == nullptr || in_tree == nullptr) {
+    return in_front == nullptr ? in_tree : in_front;
+  }
+  return is_due_before(*in_front, *in_tree) ? in_front : in_tree;
+}
+
+nanos waiting::shortest_slice() const {
+  assert(!is_empty());
+  if (tree_.is_empty()) {
+    return front_slice_;
+  }
+  const nanos in_tree = tree_.root().min_slice;
+  return front_size_ == 0 ? in_tree : std::min(front_slice_, in_tree);
+}
+
+nanos waiting::longest_slice() const {
+  assert(!is_empty());
+  if (tree_.is_empty()) {
+    return front_slice_;
+  }
+  const nanos in_tree = tree_.root().max_slice;
+  return front_size_ == 0 ? in_tree : std::max(front_slice_, in_tree);
+}
+
+entity* waiting::from_the_last::next() {
+  auto* front = in_front_ == &all_.front_ ? nullptr : static_cast<entity*>(const_cast<waiting_links*>(in_front_));
+  if (front == nullptr && in_tree_ == nullptr) {
+    return nullptr;
+  }
+  if (front == nullptr || (in_tree_ != nullptr && is_due_before(*front, *in_tree_))) {
+    entity* found = in_tree_;
+    in_tree_ = all_.tree_.before(*found);
+    return found;
+  }
+  in_front_ = front->left;
+  return front;
+}
+
+void waiting::check_invariants() const {
+  tree_.check_invariants();
+  std::size_t count = 0;
+  const entity* previous = nullptr;
+  for (const waiting_links* at = front_.right; at != &front_; at = at->right) {
+    const auto& e = *static_cast<const entity*>(at);
+    assert(e.where == place::front);
+    assert(e.slice == front_slice_);
+    assert(e.right->left == at);
+    assert(previous == nullptr || is_due_before(*previous, e));
+    previous = &e;
+    ++count;
+  }
+  assert(count == front_size_);
+}
+
+}  // namespace lagom::scheduler
