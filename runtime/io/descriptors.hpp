@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <system_error>
+
+#include <lagom/detail/spin_lock.hpp>
+#include <lagom/detail/wait_queue.hpp>
+
+#include "os/poller.hpp"
+
+// Waiting for descriptors that belong to the user, who may close them without telling us.
+//
+// Each wait registers its descriptor, one-shot and level-triggered, with the poller of the worker it runs on. Both
+// directions of a descriptor share one registration, which stays in the kernel, disarmed, between waits: a wait costs
+// one epoll_ctl (modify) as long as its fiber stays on a worker, two when it has moved.
+//
+//   waiter (fiber)                                  dispatch() on any worker
+//   w.who = arm(); lock the entry                   lock the entry
+//   link w; register {fd, ++generation}             generation of the event == the entry's?  unlink who is ready
+//   unlock                                          register again what still waits (one-shot has disarmed it)
+//   park                                            unlock; unpark
+//
+// Invariant: an entry with a waiter has an armed registration under its present generation that covers the waiter's
+// direction, or an event of that generation is on its way to dispatch(). Every registration looks at what is the case
+// already, so readiness between the caller's EAGAIN and the registration fires at once; and an event of an older
+// generation may be dropped, since the newer registration has asked the same question later.
+//
+// Entries are never freed while the table lives, so an event that comes late finds one. A descriptor closed and opened
+// again under the same number has no registration (ENOENT: add), and events of the old one carry an old generation.
+//
+// Which poller: while the other direction waits, the one it waits with; else the caller's, so that the event is seen by
+// the worker on which the fiber is likely to run.
+//
+// Rejected: staying registered for edges (a user who reads with plain read(2) and the reuse of numbers make missed
+// edges ours to explain); removing the registration after each wait (one system call more per wait).
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+enum class direction : std::uint8_t { read = 0, write = 1 };
+
+class descriptor_table;
+
+/// Where the calling fiber's worker looks for readiness. worker/ implements it; both null on a plain thread.
+struct io_home {
+  os::poller* poller = nullptr;
+  descriptor_table* table = nullptr;
+};
+io_home current_io() noexcept;
+
+/// One per runtime. Any fiber and worker of it at any time; destroyed when none is left.
+class descriptor_table {
+ public:
+  descriptor_table() noexcept = default;
+  ~descriptor_table();
+  descriptor_table(const descriptor_table&) = delete;
+  descriptor_table& operator=(const descriptor_table&) = delete;
+
+  /// Is a wait in flight, so that looking at the pollers may be worth it? One load; a hint.
+  bool anybody_waits() const noexcept { return waits_.load(std::memory_order_relaxed) != 0; }
+
+  /// Makes runnable whom the events concern. On a worker, its own stack or a fiber's; no lock held.
+  void dispatch(std::span<const os::poll_event> events) noexcept;
+
+  /// Waits until fd is ready for the direction; see <lagom/io.hpp> for the errors. An expiry of 0 or less only looks.
+  /// REQUIRES: called by a fiber of the table's runtime.
+  std::error_code wait(int fd, direction where, std::int64_t expiry) noexcept;
+
+  /// A wait in flight, for anybody_waits().
+  void wait_began() noexcept { waits_.fetch_add(1, std::memory_order_relaxed); }
+  void wait_ended() noexcept { waits_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  struct alignas(64) entry {
+    spin_lock lock;
+    std::uint32_t generation = 0;
+    os::poller* registered_with = nullptr;
+    std::array<waiter*, 2> waiting{};
+  };
+  // Slab k has first_slab << k places, so an entry never moves and the largest descriptor number decides the memory.
+  static constexpr std::uint32_t first_slab = 256;
+  static constexpr unsigned slab_count = 24;
+  using place = std::atomic<entry*>;
+
+  place* place_of(int fd, bool make) noexcept;
+  entry* find(int fd) noexcept;
+  entry* find_or_make(int fd) noexcept;
+  std::error_code enroll(entry& e, int fd, direction where, waiter& w) noexcept;
+  static std::error_code arm_registration(entry& e, int fd, os::poller& here) noexcept;
+  void deliver(const os::poll_event& event) noexcept;
+
+  std::array<std::atomic<place*>, slab_count> slabs_{};
+  alignas(64) std::atomic<std::uint32_t> waits_{0};
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom
