@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// One operation: this_fiber::yield() of one of a thousand fibers. What it costs above gate_switch is the run queue's depth.
+// One operation: this_fiber::yield() of one of a thousand fibers. What it costs above gate_switch is the run queue's
+// depth.
 #include <vector>
 
 #include "gate.hpp"

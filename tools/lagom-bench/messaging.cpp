@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "messaging.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -20,10 +19,6 @@ namespace {
 constexpr std::uint64_t groups_max = 25'000;  // a million fibers
 constexpr std::uint64_t loops_max = 1'000'000'000;
 constexpr std::uint64_t members_per_group = messaging_options::senders + messaging_options::receivers;
-
-std::uint32_t seal_of(std::size_t receiver, std::uint32_t sender, std::uint32_t sequence) noexcept {
-  return static_cast<std::uint32_t>(receiver) ^ (sender << 24) ^ ~sequence;
-}
 
 class messaging : public workload {
  public:
@@ -85,34 +80,6 @@ class messaging : public workload {
 };
 
 }  // namespace
-
-message compose(std::size_t receiver, std::uint32_t sender, std::uint32_t sequence) noexcept {
-  message composed;
-  composed.receiver = static_cast<std::uint32_t>(receiver);
-  composed.sender = sender;
-  composed.sequence = sequence;
-  composed.seal = seal_of(receiver, sender, sequence);
-  return composed;
-}
-
-void message_ledger::accept(const message& received) {
-  if (received.receiver != receiver_ || received.sender >= messaging_options::senders ||
-      received.seal != seal_of(received.receiver, received.sender, received.sequence)) {
-    throw check_failed(fmt::format("receiver {} got a damaged or misdirected message", receiver_));
-  }
-  auto& next = next_[received.sender];
-  if (received.sequence != next) {
-    throw check_failed(fmt::format("receiver {} got message {} of sender {} where {} was due", receiver_,
-                                   received.sequence, received.sender, next));
-  }
-  ++next;
-}
-
-void message_ledger::close(std::uint64_t loops) const {
-  if (!std::all_of(next_.begin(), next_.end(), [loops](std::uint32_t next) { return next == loops; })) {
-    throw check_failed(fmt::format("receiver {} missed messages", receiver_));
-  }
-}
 
 std::unique_ptr<workload> make_messaging() { return std::make_unique<messaging>(); }
 

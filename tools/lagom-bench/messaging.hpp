@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "measurement.hpp"
+#include "message.hpp"
 #include "run_options.hpp"
 
 namespace lagom::bench {
-
-/// What is sent: as long as perf's messages, and carrying what the receiver needs to notice a lost, doubled,
-/// reordered, misdirected or torn one.
-struct message {
-  std::uint32_t receiver = 0;
-  std::uint32_t sender = 0;
-  std::uint32_t sequence = 0;
-  std::array<std::byte, 84> filling{};
-  std::uint32_t seal = 0;  ///< last, so that a torn message shows
-};
-static_assert(sizeof(message) == 100);
 
 struct messaging_options {
   std::uint64_t groups = 10;
@@ -28,7 +17,7 @@ struct messaging_options {
   bool in_memory = false;
   bool threads = false;  ///< perf's -t; the OS form always is threads
 
-  static constexpr std::size_t senders = 20, receivers = 20;  ///< per group, as in perf
+  static constexpr std::size_t senders = senders_per_group, receivers = receivers_per_group;
   static constexpr std::size_t channel_capacity = 64;
 
   std::size_t members() const noexcept { return groups * (senders + receivers); }
@@ -51,20 +40,6 @@ struct messaging_role {
   std::size_t receiver_of(std::size_t place_in_group) const noexcept {
     return group * messaging_options::receivers + place_in_group;
   }
-};
-
-message compose(std::size_t receiver, std::uint32_t sender, std::uint32_t sequence) noexcept;
-
-/// One receiver's ledger: every sender's messages must arrive once each, in the order sent. Throws check_failed.
-class message_ledger {
- public:
-  explicit message_ledger(std::size_t receiver) noexcept : receiver_(receiver) {}
-  void accept(const message& received);
-  void close(std::uint64_t loops) const;
-
- private:
-  std::size_t receiver_;
-  std::array<std::uint32_t, messaging_options::senders> next_{};
 };
 
 /// The two loops, whatever carries the messages: `send(receiver, message)` and `receive(message&)`.
