@@ -21,11 +21,13 @@ std::uint32_t checked_capacity(std::size_t capacity, std::size_t item_size) {
 }
 
 // At least a cache line, so that small items of different channels share none.
-std::align_val_t ring_alignment(std::size_t item_alignment) { return std::align_val_t{std::max<std::size_t>(item_alignment, 64)}; }
+std::align_val_t ring_alignment(std::size_t item_alignment) {
+  return std::align_val_t{std::max<std::size_t>(item_alignment, 64)};
+}
 
 std::byte* allocate_ring(std::size_t capacity, std::size_t item_size, std::size_t item_alignment) {
   if (capacity == 0) return nullptr;
-  return static_cast<std::byte*>(::operator new(capacity * item_size, ring_alignment(item_alignment)));
+  return static_cast<std::byte*>(::operator new(capacity* item_size, ring_alignment(item_alignment)));
 }
 
 channel_status outcome(wake how, const waiter& w) noexcept {

@@ -35,8 +35,8 @@ void wake_first_and_unlock(spin_lock& lock, wait_queue& queue) noexcept LAGOM_TH
 
 /// Tickets of unlinked waiters, collected under a primitive's lock and used after its release.
 ///
-/// More waiters than fit are made runnable while the lock is still held. Releasing it in between would let a waiter of a
-/// timed wait return, and its owner destroy the primitive, before the rest is woken; and a waiter that comes back for
+/// More waiters than fit are made runnable while the lock is still held. Releasing it in between would let a waiter of
+/// a timed wait return, and its owner destroy the primitive, before the rest is woken; and a waiter that comes back for
 /// the next wait could be woken again, without end.
 class wake_batch {
  public:

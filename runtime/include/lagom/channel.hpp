@@ -17,11 +17,13 @@ inline namespace v0 {
 
 /// A bounded queue of T between fibers and plain threads in any mixture; any number on either side.
 ///
-/// Items are received in the order in which they were accepted, each exactly once. A capacity of 0 is a rendezvous: send
-/// waits until a receiver has taken the item. A sender that meets a waiting receiver hands the item straight to it.
+/// Items are received in the order in which they were accepted, each exactly once. A capacity of 0 is a rendezvous:
+/// send waits until a receiver has taken the item. A sender that meets a waiting receiver hands the item straight to
+/// it.
 ///
-/// T may be move-only. Its move constructor and the destructor of what was moved from run under the channel's lock: they
-/// must not wait or use the channel. (A T whose move may throw is kept on the heap instead; it must be copyable then.)
+/// T may be move-only. Its move constructor and the destructor of what was moved from run under the channel's lock:
+/// they must not wait or use the channel. (A T whose move may throw is kept on the heap instead; it must be copyable
+/// then.)
 ///
 /// Status forms return channel_status:
 ///   ok       sent, or received
@@ -32,8 +34,8 @@ inline namespace v0 {
 /// An item is moved from only if the result is ok. Zero or negative durations try once and return at once; what can be
 /// done without waiting is done even after a stop request.
 ///
-/// Preemption: a send or receive that has woken somebody may give the worker away after all is done; any form but the try
-/// ones may wait. Cost: one lock and one move, inline, when nobody has to wait or be woken.
+/// Preemption: a send or receive that has woken somebody may give the worker away after all is done; any form but the
+/// try ones may wait. Cost: one lock and one move, inline, when nobody has to wait or be woken.
 template <class T>
 class channel : private detail::channel_core {
   static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T>);
@@ -105,8 +107,8 @@ class channel : private detail::channel_core {
     return receive_within(out, detail::expiry_at(tp));
   }
 
-  /// Waits for an item. nullopt: closed, and no items are left. Throws std::system_error(errc::stopped) when a stop of the
-  /// calling fiber is requested while it waits.
+  /// Waits for an item. nullopt: closed, and no items are left. Throws std::system_error(errc::stopped) when a stop of
+  /// the calling fiber is requested while it waits.
   std::optional<T> receive() {
     detail::landing<item> place;
     const channel_status status = take_within(place.slot(), detail::never);
@@ -190,7 +192,8 @@ class channel : private detail::channel_core {
     detail::ticket woken;
     guard_.lock();
     const channel_status status = put(value, woken);
-    if (status == channel_status::full && expiry != detail::no_wait) return wait_to_send_and_unlock(std::addressof(value), expiry);
+    if (status == channel_status::full && expiry != detail::no_wait)
+      return wait_to_send_and_unlock(std::addressof(value), expiry);
     guard_.unlock();
     if (woken.who) wake_and_give_way(woken);
     return status;

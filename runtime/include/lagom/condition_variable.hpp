@@ -17,8 +17,9 @@ inline namespace v0 {
 /// Waiting for a condition that a lagom::mutex guards. Names and meaning of std::condition_variable; waiters may be
 /// fibers and plain threads in any mixture, and so may notifiers. Waiters are woken in the order in which they came.
 ///
-/// There are no wake-ups without a reason: a wait ends by a notification, by its time, or by a stop request. A notification
-/// that meets a waiter whose time ends at the same moment counts as a notification, and is reported so: none is lost.
+/// There are no wake-ups without a reason: a wait ends by a notification, by its time, or by a stop request. A
+/// notification that meets a waiter whose time ends at the same moment counts as a notification, and is reported so:
+/// none is lost.
 ///
 /// Stop. A request to stop the waiting fiber ends the wait:
 ///   - wait(lock), wait(lock, pred), wait_for(lock, d) and wait_until(lock, tp), which cannot say so, throw
@@ -26,8 +27,8 @@ inline namespace v0 {
 ///   - wait_for and wait_until with a predicate, and the forms with a std::stop_token, return pred().
 /// In all cases the lock is held again first. Plain threads have no stop request of their own.
 ///
-/// All waits REQUIRE that the caller owns the lock (std::system_error, operation_not_permitted, otherwise), and that all
-/// waiters use the same mutex. The condition variable must outlive the calls, not only their notification.
+/// All waits REQUIRE that the caller owns the lock (std::system_error, operation_not_permitted, otherwise), and that
+/// all waiters use the same mutex. The condition variable must outlive the calls, not only their notification.
 class condition_variable {
  public:
   constexpr condition_variable() noexcept = default;

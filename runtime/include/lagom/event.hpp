@@ -15,8 +15,8 @@ enum class reset { manual, automatic };
 
 /// A flag one can wait for, from fibers and plain threads in any mixture.
 ///
-/// manual: set() lets everybody pass, now and later, until reset(). automatic: each set() lets exactly one waiter pass, the
-/// first one, or the next to come if nobody waits; several set() without a waiter count as one.
+/// manual: set() lets everybody pass, now and later, until reset(). automatic: each set() lets exactly one waiter pass,
+/// the first one, or the next to come if nobody waits; several set() without a waiter count as one.
 ///
 /// An event may be destroyed as soon as its waiter has returned, even if set() has not returned yet.
 class event {
@@ -56,14 +56,14 @@ class event {
     return false;
   }
 
-  /// Waits until the event is set. Throws std::system_error(errc::stopped) when a stop of the calling fiber is requested
-  /// while it waits.
+  /// Waits until the event is set. Throws std::system_error(errc::stopped) when a stop of the calling fiber is
+  /// requested while it waits.
   void wait() {
     if (!pass_or_stay()) wait_slowly();
   }
 
-  /// Waits at most d (any unit; zero or less: looks once). False when the time is over or a stop of the calling fiber was
-  /// requested; this_fiber::stop_requested() tells which.
+  /// Waits at most d (any unit; zero or less: looks once). False when the time is over or a stop of the calling fiber
+  /// was requested; this_fiber::stop_requested() tells which.
   template <class Rep, class Period>
   bool wait_for(const std::chrono::duration<Rep, Period>& d) noexcept {
     return try_wait() || (d > d.zero() && wait_until_ns(detail::expiry_after(d)));

@@ -15,12 +15,13 @@ namespace detail {
 /// What the mutexes share: one owner, and a queue of those who wait for it.
 ///
 /// Fairness: unlock() frees the mutex and makes the first waiter runnable; whoever comes first may take it, so a fiber
-/// that locks again at once need not wait for a switch. A waiter that was passed over in this way goes back to the front,
-/// and the next unlock() hands the mutex over to it. So everybody waits for at most two critical sections per waiter
-/// ahead of him, and one more.
+/// that locks again at once need not wait for a switch. A waiter that was passed over in this way goes back to the
+/// front, and the next unlock() hands the mutex over to it. So everybody waits for at most two critical sections per
+/// waiter ahead of him, and one more.
 ///
-/// Invariant: while waking_ is set, one waiter has been unlinked to try its luck and has not decided yet; nobody else is
-/// woken meanwhile. A waiter with `flag` was passed over; if it is unlinked, it is the owner and held_ has stayed set.
+/// Invariant: while waking_ is set, one waiter has been unlinked to try its luck and has not decided yet; nobody else
+/// is woken meanwhile. A waiter with `flag` was passed over; if it is unlinked, it is the owner and held_ has stayed
+/// set.
 class mutex_core {
  public:
   constexpr mutex_core() noexcept = default;

@@ -15,8 +15,8 @@ namespace detail {
 
 /// A number of permits and a queue of those who want one.
 ///
-/// Permits are handed over: release() gives them to the first waiters, which own them from that moment, and keeps what is
-/// left. Hence first come, first served, one wake-up per permit, and held + free is exact at all times. (Leaving the
+/// Permits are handed over: release() gives them to the first waiters, which own them from that moment, and keeps what
+/// is left. Hence first come, first served, one wake-up per permit, and held + free is exact at all times. (Leaving the
 /// permit for whoever comes first would cost the waiter a second look at the semaphore, and a loop.)
 ///
 /// Invariant: while somebody waits, no permit is free.
@@ -25,8 +25,9 @@ class semaphore_core {
   semaphore_core(const semaphore_core&) = delete;
   semaphore_core& operator=(const semaphore_core&) = delete;
 
-  /// Returns n permits (n >= 0; free permits must not come to exceed max()). O(n) when n waiters are woken. When somebody
-  /// was woken this is a preemption point: a fiber may give its worker away after all is done. Fibers and threads.
+  /// Returns n permits (n >= 0; free permits must not come to exceed max()). O(n) when n waiters are woken. When
+  /// somebody was woken this is a preemption point: a fiber may give its worker away after all is done. Fibers and
+  /// threads.
   void release(std::ptrdiff_t n = 1) noexcept {
     guard_.lock();
     if (waiters_.empty()) {
@@ -37,8 +38,8 @@ class semaphore_core {
     }
   }
 
-  /// Takes a permit, waits for one if need be. Throws std::system_error(errc::stopped) when a stop of the calling fiber is
-  /// requested while it waits; it has no permit then.
+  /// Takes a permit, waits for one if need be. Throws std::system_error(errc::stopped) when a stop of the calling fiber
+  /// is requested while it waits; it has no permit then.
   void acquire() {
     if (!take_or_stay()) acquire_slowly();
   }
@@ -50,8 +51,9 @@ class semaphore_core {
     return false;
   }
 
-  /// Waits at most d (any unit; zero or less: tries once). False when the time is over or a stop of the calling fiber was
-  /// requested; this_fiber::stop_requested() tells which. A permit that arrives at the last moment is taken, never lost.
+  /// Waits at most d (any unit; zero or less: tries once). False when the time is over or a stop of the calling fiber
+  /// was requested; this_fiber::stop_requested() tells which. A permit that arrives at the last moment is taken, never
+  /// lost.
   template <class Rep, class Period>
   bool try_acquire_for(const std::chrono::duration<Rep, Period>& d) noexcept {
     return try_acquire() || (d > d.zero() && try_acquire_until_ns(expiry_after(d)));
@@ -86,8 +88,8 @@ class semaphore_core {
 
 }  // namespace detail
 
-/// Counting semaphore, as std::counting_semaphore, for fibers and plain threads in any mixture. See semaphore_core for the
-/// operations and what they promise. The uncontended paths are one atomic operation, inline.
+/// Counting semaphore, as std::counting_semaphore, for fibers and plain threads in any mixture. See semaphore_core for
+/// the operations and what they promise. The uncontended paths are one atomic operation, inline.
 template <std::ptrdiff_t Max = std::numeric_limits<std::ptrdiff_t>::max()>
 class counting_semaphore : public detail::semaphore_core {
   static_assert(Max >= 0);

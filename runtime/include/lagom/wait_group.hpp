@@ -24,8 +24,9 @@ class wait_group {
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
-  /// Adds n to the count; n may be negative. At zero all waiters go on. Throws std::invalid_argument, and changes nothing,
-  /// if the count would become negative or overflow. An add() that may meet a count of zero must happen before the wait().
+  /// Adds n to the count; n may be negative. At zero all waiters go on. Throws std::invalid_argument, and changes
+  /// nothing, if the count would become negative or overflow. An add() that may meet a count of zero must happen before
+  /// the wait().
   void add(std::ptrdiff_t n = 1);
 
   /// One of them has ended: add(-1). O(waiters) at zero. Never gives the worker away. A done() too many is a bug in the
@@ -46,12 +47,12 @@ class wait_group {
     return count_;
   }
 
-  /// Waits until the count is zero. Throws std::system_error(errc::stopped) when a stop of the calling fiber is requested
-  /// while it waits.
+  /// Waits until the count is zero. Throws std::system_error(errc::stopped) when a stop of the calling fiber is
+  /// requested while it waits.
   void wait();
 
-  /// Waits at most d (any unit; zero or less: looks once). False when the time is over or a stop of the calling fiber was
-  /// requested; this_fiber::stop_requested() tells which.
+  /// Waits at most d (any unit; zero or less: looks once). False when the time is over or a stop of the calling fiber
+  /// was requested; this_fiber::stop_requested() tells which.
   template <class Rep, class Period>
   bool wait_for(const std::chrono::duration<Rep, Period>& d) noexcept {
     return wait_until_ns(detail::expiry_after(d)) == detail::wake::notified;

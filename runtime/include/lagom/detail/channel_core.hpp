@@ -27,9 +27,9 @@ inline constexpr std::int64_t no_wait = std::numeric_limits<std::int64_t>::min()
 
 /// The part of a channel that does not depend on what it carries: the ring's indices and the waiters.
 ///
-/// Invariants, whenever guard_ is free: count_ <= capacity_; somebody waits to receive only if count_ is 0; somebody waits
-/// to send only if count_ is capacity_; after closed_ nobody waits. (Members of selects that have been won elsewhere and are
-/// still linked do not count; pop() drops them.)
+/// Invariants, whenever guard_ is free: count_ <= capacity_; somebody waits to receive only if count_ is 0; somebody
+/// waits to send only if count_ is capacity_; after closed_ nobody waits. (Members of selects that have been won
+/// elsewhere and are still linked do not count; pop() drops them.)
 ///
 /// One cache line: an operation touches it, and the item, and nothing else.
 class alignas(64) channel_core {
