@@ -37,7 +37,9 @@ bound bind_to_cpu(const machine& where, std::size_t cpu) noexcept {
   const unsigned os_index = where.cpus[cpu].os_index;
   if (bind_to(where, [os_index](const auto& one) { return one.os_index == os_index; })) return bound::to_cpu;
   // The CPU went offline or was taken from us. A neighbour with the same cache is the next best.
-  return bind_to_llc(where, cpu);
+  const unsigned llc = where.cpus[cpu].llc;
+  const auto neighbour = [=](const auto& one) { return one.llc == llc && one.os_index != os_index; };
+  return bind_to(where, neighbour) ? bound::to_llc : bound::nowhere;
 }
 
 bound bind_to_llc(const machine& where, std::size_t cpu) noexcept {
@@ -51,11 +53,14 @@ bool unbind(const machine& where) noexcept {
   return handle_of(where) != nullptr && bind_to(where, [](const auto&) { return true; });
 }
 
-cpu_set current_mask(const machine& where) {
+cpu_set current_mask() {
   cpu_set mask;
+  // Not loaded on purpose: hwloc cuts its answer to the CPUs of a loaded topology, and ours may lack some.
+  hwloc_topology_t empty = nullptr;
+  if (hwloc_topology_init(&empty) != 0) return mask;
+  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> owner(empty, hwloc_topology_destroy);
   const bitmap_ptr set(hwloc_bitmap_alloc());
-  if (handle_of(where) == nullptr || !set) return mask;
-  if (hwloc_linux_get_tid_cpubind(handle_of(where), 0, set.get()) != 0) return mask;
+  if (!set || hwloc_linux_get_tid_cpubind(empty, 0, set.get()) != 0) return mask;
   for (int cpu = hwloc_bitmap_first(set.get()); cpu >= 0; cpu = hwloc_bitmap_next(set.get(), cpu))
     mask.set(static_cast<std::size_t>(cpu));
   return mask;

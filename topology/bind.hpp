@@ -24,9 +24,9 @@ bound bind_to_llc(const machine& where, std::size_t cpu) noexcept;
 // Back to all CPUs of the machine value. True if that succeeded.
 bool unbind(const machine& where) noexcept;
 
-// The CPUs the calling thread may use now, as the kernel says; empty if the topology is made up or the kernel does not
-// answer. Differs from what was asked for when a CPU went away. Allocates.
-cpu_set current_mask(const machine& where);
+// The CPUs the calling thread may use now, as the kernel says, whatever topology is in use; empty if it does not answer.
+// Differs from what was asked for when a CPU went away or came back. Allocates; some microseconds.
+cpu_set current_mask();
 
 std::string_view to_string(bound outcome) noexcept;
 

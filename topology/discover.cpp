@@ -2,7 +2,6 @@
 #include "discover.hpp"
 
 #include <hwloc.h>
-#include <hwloc/linux.h>
 // The one header of hwloc that forgets to say that it is C.
 extern "C" {
 #include <hwloc/plugins.h>
@@ -22,6 +21,8 @@ extern "C" {
 #include <system_error>
 #include <utility>
 
+#include "bind.hpp"
+
 namespace lagom::topology {
 namespace {
 
@@ -34,8 +35,8 @@ struct bitmap_free {
 };
 using bitmap_ptr = std::unique_ptr<hwloc_bitmap_s, bitmap_free>;
 
-// More than any machine, less than what would fill the memory of this one.
-constexpr std::size_t synthetic_cpus_max = 16384;
+// Where Linux ends. hwloc takes seconds for as many in one flat level.
+constexpr std::size_t synthetic_cpus_max = 8192;
 
 [[noreturn]] void refuse(std::string_view spec, const std::string& why) {
   throw std::invalid_argument("topology \"" + std::string(spec) + "\": " + why);
@@ -87,15 +88,15 @@ void keep_environment_out(hwloc_topology_t topology) {
     hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted);
 }
 
-// The mask of the calling thread, whatever hwloc thinks of its topology.
-bitmap_ptr affinity_of_this_thread(hwloc_topology_t any_topology) {
-  bitmap_ptr set = new_bitmap();
-  if (hwloc_linux_get_tid_cpubind(any_topology, 0, set.get()) != 0) fail(errno, "topology: affinity of this thread");
-  return set;
+bool restrict_to(hwloc_topology_t topology, const cpu_set& cpus) {
+  const bitmap_ptr set = new_bitmap();
+  for (const auto one : cpus)
+    if (hwloc_bitmap_set(set.get(), static_cast<unsigned>(one)) != 0) throw std::bad_alloc();
+  return hwloc_topology_restrict(topology, set.get(), 0) == 0;
 }
 
 // Null where hwloc finds nothing that we may use.
-hwloc_ptr load_this_machine_as_hwloc_sees_it() {
+hwloc_ptr load_this_machine_as_hwloc_sees_it(const cpu_set& mask) {
   hwloc_ptr topology = new_topology();
   keep_environment_out(topology.get());
   // RESTRICT_TO_CPUBINDING keeps hwloc from visiting CPUs outside of the mask. It is not enough: it takes the mask of the
@@ -108,9 +109,7 @@ hwloc_ptr load_this_machine_as_hwloc_sees_it() {
     throw std::invalid_argument(
         "topology: hwloc was told that this is not the machine we run on, so nothing could be bound; unset "
         "HWLOC_THISSYSTEM");
-  const bitmap_ptr mine = affinity_of_this_thread(topology.get());
-  if (hwloc_topology_restrict(topology.get(), mine.get(), 0) != 0) return nullptr;
-  return topology;
+  return restrict_to(topology.get(), mask) ? topology : nullptr;
 }
 
 hwloc_ptr load_synthetic(const std::string& description, unsigned long flags) {
@@ -121,16 +120,10 @@ hwloc_ptr load_synthetic(const std::string& description, unsigned long flags) {
 }
 
 // No /sys, or one that speaks of other CPUs than the kernel lets us use: all we know is our mask.
-hwloc_ptr load_bare_mask() {
-  const hwloc_ptr any = load_synthetic("pu:1", 0);
-  if (!any) fail(ENOMEM, "topology: hwloc cannot describe even one CPU");
-  const bitmap_ptr mine = affinity_of_this_thread(any.get());
-  const int last = hwloc_bitmap_last(mine.get());
-  assert(last >= 0);
-  hwloc_ptr topology =
-      load_synthetic("core:" + std::to_string(last + 1) + " pu:1", HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
-  if (!topology || hwloc_topology_restrict(topology.get(), mine.get(), 0) != 0)
-    fail(ENOMEM, "topology: hwloc cannot describe " + std::to_string(last + 1) + " plain CPUs");
+hwloc_ptr load_bare_mask(const cpu_set& mask) {
+  const std::string plain_cpus = "core:" + std::to_string(mask.last() + 1) + " pu:1";
+  hwloc_ptr topology = load_synthetic(plain_cpus, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
+  if (!topology || !restrict_to(topology.get(), mask)) fail(ENOMEM, "topology: hwloc cannot describe " + plain_cpus);
   return topology;
 }
 
@@ -408,23 +401,35 @@ machine read(std::string_view source, origin from, const hwloc_ptr& topology) {
   return result;
 }
 
-}  // namespace
+machine discover_this_machine() {
+  refuse_misleading_environment();
+  const cpu_set mask = current_mask();
+  if (mask.empty()) fail(errno != 0 ? errno : EIO, "topology: the kernel does not say which CPUs this thread may use");
+  hwloc_ptr topology = load_this_machine_as_hwloc_sees_it(mask);
+  if (!topology) topology = load_bare_mask(mask);
+  return read("this machine", origin::this_system, topology);
+}
 
-machine discover(std::string_view spec) {
+machine discover_described(std::string_view spec) {
   constexpr std::string_view synthetic = "synthetic:";
   constexpr std::string_view xml = "xml:";
-  if (spec.find('\0') != std::string_view::npos) refuse(spec.substr(0, spec.find('\0')), "holds a zero byte");
   if (spec.starts_with(synthetic))
     return read(spec, origin::description, load_synthetic_spec(spec, std::string(spec.substr(synthetic.size()))));
   if (spec.starts_with(xml))
     return read(spec, origin::description, load_xml_spec(spec, std::string(spec.substr(xml.size()))));
-  if (!spec.empty())
-    refuse(spec, "unknown form; expected \"\" (this machine), \"synthetic:<hwloc string>\" or \"xml:<file>\"");
+  refuse(spec, "unknown form; expected \"\" (this machine), \"synthetic:<hwloc string>\" or \"xml:<file>\"");
+}
 
-  refuse_misleading_environment();
-  hwloc_ptr topology = load_this_machine_as_hwloc_sees_it();
-  if (!topology) topology = load_bare_mask();
-  return read("this machine", origin::this_system, topology);
+}  // namespace
+
+machine discover(std::string_view spec) {
+  if (spec.find('\0') != std::string_view::npos) refuse(spec.substr(0, spec.find('\0')), "holds a zero byte");
+  if (spec.empty()) return discover_this_machine();
+  try {
+    return discover_described(spec);
+  } catch (const std::out_of_range& error) {  // a CPU number that no set holds
+    refuse(spec, error.what());
+  }
 }
 
 }  // namespace lagom::topology
