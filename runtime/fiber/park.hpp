@@ -54,13 +54,15 @@ const char* to_string(wait_reason reason) noexcept;
 enum class stoppable : std::uint8_t { no, yes };
 
 struct parker {
-  enum state : std::uint64_t { quiet = 0, armed = 1, parked = 2, used = 3 };
-  static constexpr unsigned state_bits = 2, cause_bits = 2, epoch_shift = state_bits + cause_bits;
-  enum class kind : std::uint8_t { fiber, thread };
+  // The word: state (2 bits), cause of `used` (2 bits), may a stop end this wait (1 bit), epoch.
+  static constexpr std::uint64_t quiet = 0, armed = 1, parked = 2, used = 3, state_mask = 3;
+  static constexpr unsigned cause_shift = 2, epoch_shift = 5;
+  static constexpr std::uint64_t stoppable_bit = 1u << 4;
+  enum class holder : std::uint8_t { fiber, thread };
 
-  explicit parker(kind k) noexcept : what(k) {}
+  explicit parker(holder h) noexcept : what(h) {}
   std::atomic<std::uint64_t> word{0};
-  const kind what;
+  const holder what;
 };
 
 /// Begins a wait of the caller (fiber or plain thread). From here on unpark() of the ticket has effect.

@@ -5,8 +5,17 @@
 #include <cstdint>
 #include <vector>
 
+namespace lagom::trace {
+class histogram;
+}
+
 namespace lagom {
 inline namespace v0 {
+
+class histogram;
+namespace detail {
+histogram snapshot_of(const trace::histogram& h);
+}
 
 /// A snapshot of durations in nanoseconds, log-linear, at most 3.2 % wide buckets.
 class histogram {
@@ -20,6 +29,7 @@ class histogram {
   void merge(const histogram& other);
 
  private:
+  friend histogram detail::snapshot_of(const trace::histogram& h);
   std::vector<std::uint64_t> buckets_;
   std::uint64_t count_ = 0;
   std::int64_t sum_ = 0, max_ = 0;

@@ -169,6 +169,7 @@ class runtime {
  private:
   friend detail::runtime_core& detail::core_of(const runtime& r) noexcept;
   static void refuse_inside_fiber();
+  void refuse_own_fiber() noexcept;
   static void wait_for(fiber f) { f.join(); }
   stop_report stop_until_ns(std::int64_t expiry);
   bool drain_until_ns(std::int64_t expiry);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stop_token>
+
+#include <boost/intrusive/set_hook.hpp>
+
+#include <lagom/attributes.hpp>
+#include <lagom/detail/spin_lock.hpp>
+#include <lagom/detail/task.hpp>
+#include <lagom/detail/wait_queue.hpp>
+#include <lagom/fiber.hpp>
+
+#include "context.hpp"
+#include "park.hpp"
+#include "scheduler/run_queue.hpp"
+#include "stack.hpp"
+
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+class worker;
+class runtime_core;
+
+/// Who owns what in each state. `lagom::fiber_state` is what users see of it.
+///
+///   state     stack owned by             on which queue
+///   free      nobody (none attached)     a worker's or the global list of free blocks
+///   created   its spawner                none
+///   runnable  nobody runs on it (*)      one run queue or one inbox
+///   running   the worker that runs it    none (it is that run queue's current one)
+///   parked    nobody runs on it (*)      none; the ticket holder of the current epoch may make it runnable
+///   exited    its last worker, until it has switched away; then nobody: the stack is gone, the block waits for its handle
+///
+/// (*) Just after a switch the worker may still be on the stack: `on_stack` is true until it has left. A fiber that has armed its
+/// ticket is still `running` for its worker; what makes it `parked` is the worker's CAS after the switch (park.hpp).
+enum class block_state : std::uint8_t { free, created, runnable, running, parked, exited };
+
+/// A timer: fires by using a ticket. Lives in the block of the fiber that waits. The lock of the queue it is in guards it;
+/// `home` belongs to the fiber itself.
+struct timer_node : boost::intrusive::set_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
+  std::int64_t expiry = never;
+  ticket who{};
+  worker* home = nullptr;  // whose queue
+  bool is_armed = false;
+};
+
+/// The control block of a fiber. Type-stable: blocks are recycled, never freed, so that stale tickets can be looked at.
+struct alignas(64) fiber_block : parker, scheduler::entity {
+  fiber_block() noexcept : parker(holder::fiber) {}
+
+  // ---- used at every switch, by the worker that runs it
+  std::atomic<worker*> home{nullptr};        // last worker that ran or queued it
+  std::atomic<block_state> state{block_state::free};
+  std::atomic<bool> on_stack{false};         // a worker is still on the stack
+  std::atomic<bool> stop_flag{false};
+  std::atomic<wait_reason> reason{wait_reason::none};
+  stoppable may_stop = stoppable::no;        // of the wait in progress; goes into the word when it is parked
+  std::uint32_t pin_count = 0;               // > 0: stays on its worker
+  machine_context machine;
+  fiber_block* next = nullptr;               // in an inbox or a free list
+  scheduler::joining arrival = scheduler::joining::spawned;  // while in an inbox: what it comes as
+  std::atomic<std::int64_t> state_since{0};  // ns, when it became runnable, running or parked
+  stack* memory = nullptr;
+
+  // ---- statistics: written by the owner of the state
+  std::atomic<std::uint64_t> switches_voluntary{0}, switches_involuntary{0}, migrations{0};
+  std::atomic<std::int64_t> wait_time{0}, wait_max{0}, cpu_time{0};
+
+  // ---- life
+  std::atomic<runtime_core*> core{nullptr};
+  std::uint64_t serial = 0;                  // fiber::id
+  std::atomic<std::uint32_t> references{0};
+  void (*run)(void*, std::stop_token (*)()) = nullptr;
+  void* task = nullptr;
+  timer_node timer;
+
+  // ---- joining; guarded by end_lock
+  spin_lock end_lock;
+  bool ended = false;
+  bool is_detached = false;
+  wait_queue joiners;
+  std::exception_ptr failure;
+
+  // ---- rarely used; guarded by end_lock
+  std::optional<std::stop_source> stop_source;
+  std::unique_ptr<lagom::attributes> attrs;  // null: the defaults
+  std::unique_ptr<bool[]> allowed;           // by worker index; null: all. Constant while the fiber lives
+};
+
+/// Adds to a counter that has one writer at a time.
+template <class T>
+void add_to(std::atomic<T>& counter, std::type_identity_t<T> n) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);  // one writer; statistics
+}
+
+/// Changes the state; asserts what it was. The only writer of `state`.
+void transition(fiber_block& f, block_state from, block_state to) noexcept;
+fiber_state visible(block_state s) noexcept;
+
+inline fiber_block& block_of(scheduler::entity& e) noexcept { return static_cast<fiber_block&>(e); }
+
+/// Back to what a fiber without a past is. REQUIRES: nobody else has the block.
+void reset_block(fiber_block& f) noexcept;
+
+/// Takes a block from the process-wide store, or makes a slab of them. Throws std::bad_alloc.
+fiber_block* acquire_block();
+void release_block(fiber_block* f) noexcept;
+
+/// Calls visit(block) for every block that was ever made, free ones too. Blocks may change meanwhile. Any thread.
+void for_each_block(void (*visit)(fiber_block&, void*), void* argument);
+
+/// Drops one reference; the last one makes the block free. Implemented by worker/, which keeps free blocks near.
+void drop_reference(fiber_block& f) noexcept;
+
+/// Marks it ended, wakes its joiners, drops the reference that running was.
+void end_fiber(fiber_block& f) noexcept;
+
+/// Sets the stop flag, fires the stop source, ends a stoppable wait. True for the first request. Any thread or fiber.
+/// Does nothing if the block is not a fiber of `core` any more.
+bool request_stop(fiber_block& f, const runtime_core* core) noexcept;
+std::stop_source stop_source_of(fiber_block& f);
+
+attributes attributes_of(fiber_block& f);
+fiber_stats stats_of(fiber_block& f);
+
+/// The calling fiber, nullptr on a plain thread. Out of line on purpose: a fiber may resume on another OS thread, and compilers keep
+/// the address of a thread-local across calls they can see through.
+fiber_block* current_fiber() noexcept;
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <lagom/runtime.hpp>
+
+#include <ostream>
+#include <sstream>
+
+#include "fiber/park.hpp"
+#include "options.hpp"
+#include "os/assert.hpp"
+#include "os/clock.hpp"
+#include "os/signals.hpp"
+#include "worker/runtime_core.hpp"
+#include "worker/worker.hpp"
+
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+runtime_core& core_of(const runtime& r) noexcept { return *r.core_; }
+
+namespace {
+
+constexpr std::int64_t patience_ns = 5'000'000'000;
+
+void delete_core(runtime_core* core) { delete core; }
+
+}  // namespace
+}  // namespace detail
+
+runtime::runtime(runtime_options options) : core_(nullptr, &detail::delete_core) {
+  runtime_options checked = detail::checked_options(std::move(options));
+  const scheduler::features knobs = detail::knobs_for(checked);
+  core_.reset(new detail::runtime_core(*this, std::move(checked), knobs));
+  core_->start();
+}
+
+runtime::~runtime() {
+  refuse_own_fiber();
+  core_->request_stop();
+  if (!core_->wait_until_empty(os::saturating_add(os::monotonic_ns(), detail::patience_ns))) {
+    for (const fiber_info& f : core_->list_fibers()) {
+      core_->log("lagom: still waiting for fiber " + std::to_string(f.id) + " '" + f.name + "' (" + to_string(f.state) +
+                 (f.wait_reason.empty() ? "" : ", " + f.wait_reason) + ")");
+    }
+  }
+  core_->shut_down();
+}
+
+void runtime::refuse_inside_fiber() {
+  if (detail::current_fiber()) throw std::system_error(errc::would_deadlock, "lagom: runtime::run from a fiber; spawn and join instead");
+}
+
+void runtime::refuse_own_fiber() noexcept {
+  // It would wait for the fiber that waits for it.
+  if (current() == this) os::fatal("a runtime is destroyed by one of its own fibers");
+}
+
+void runtime::request_stop() noexcept { core_->request_stop(); }
+std::stop_token runtime::get_stop_token() const { return core_->stop_source.get_token(); }
+
+stop_report runtime::stop() { return stop_until_ns(detail::never); }
+
+stop_report runtime::stop_until_ns(std::int64_t expiry) {
+  if (current() == this) throw std::system_error(errc::would_deadlock, "lagom: runtime::stop from one of its fibers; use request_stop");
+  core_->request_stop();
+  if (core_->wait_until_empty(expiry)) return {};
+  return {core_->list_fibers()};
+}
+
+bool runtime::drain_until_ns(std::int64_t expiry) {
+  if (current() == this) throw std::system_error(errc::would_deadlock, "lagom: runtime::drain_for from one of its fibers");
+  return core_->wait_until_empty(expiry);
+}
+
+runtime_stats runtime::stats() const { return core_->stats(); }
+void runtime::dump(std::ostream& out) const { core_->dump(out); }
+unsigned runtime::workers() const noexcept { return static_cast<unsigned>(core_->workers.size()); }
+void runtime::trim() { core_->stacks.trim(); }
+
+void runtime::set_default_slice(std::chrono::nanoseconds slice) {
+  if (slice.count() < core_->knobs.slice_min || slice.count() > core_->knobs.slice_max) {
+    throw std::invalid_argument("lagom: set_default_slice: " + std::to_string(slice.count()) + " ns; 1 us to 100 ms is allowed");
+  }
+  for (const auto& w : core_->workers) w->set_default_slice(slice.count());
+}
+
+runtime* runtime::current() noexcept {
+  detail::worker* w = detail::current_worker();
+  return w && w->running() ? &w->core.owner : nullptr;
+}
+
+}  // namespace v0
+}  // namespace lagom

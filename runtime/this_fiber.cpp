@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <lagom/this_fiber.hpp>
+
+#include <lagom/runtime.hpp>
+
+#include "fiber/fiber.hpp"
+#include "fiber/park.hpp"
+#include "os/thread.hpp"
+#include "worker/runtime_core.hpp"
+#include "worker/worker.hpp"
+
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+attributes attributes_of(fiber_block& f) {
+  spin_guard hold(f.end_lock);
+  return f.attrs ? *f.attrs : attributes{};
+}
+
+fiber_stats stats_of(fiber_block& f) {
+  // relaxed: each figure as of some recent moment.
+  const auto ns = [](const std::atomic<std::int64_t>& v) { return std::chrono::nanoseconds(v.load(std::memory_order_relaxed)); };
+  fiber_stats s;
+  s.cpu_time = ns(f.cpu_time);
+  s.wait_time = ns(f.wait_time);
+  s.wait_max = ns(f.wait_max);
+  s.switches_voluntary = f.switches_voluntary.load(std::memory_order_relaxed);      // statistics
+  s.switches_involuntary = f.switches_involuntary.load(std::memory_order_relaxed);  // statistics
+  s.migrations = f.migrations.load(std::memory_order_relaxed);                      // statistics
+  if (worker* home = f.home.load(std::memory_order_relaxed)) s.worker = home->index;  // statistics
+  s.state = visible(f.state.load(std::memory_order_relaxed));                       // statistics
+  return s;
+}
+
+void sleep_until_ns(std::int64_t expiry) {
+  if (!current_fiber()) {
+    os::thread_sleep_until(expiry);
+    return;
+  }
+  if (expiry <= monotonic_now()) return;
+  arm();
+  if (park(wait_reason::sleep, expiry, stoppable::yes) == wake::stopped) {
+    throw std::system_error(errc::stopped, "lagom: sleep");
+  }
+}
+
+namespace {
+
+fiber_block& need_fiber(const char* what) {
+  fiber_block* f = current_fiber();
+  if (!f) throw std::system_error(errc::no_runtime, std::string("lagom: this_fiber::") + what + " on a plain thread");
+  return *f;
+}
+
+}  // namespace
+}  // namespace detail
+
+namespace this_fiber {
+
+fiber::id get_id() noexcept {
+  detail::fiber_block* f = detail::current_fiber();
+  return f ? fiber::id(f->serial) : fiber::id();
+}
+
+void yield() noexcept {
+  detail::worker* w = detail::current_worker();
+  if (w && w->running()) {
+    w->yield(*w->running());
+  } else {
+    os::thread_yield();
+  }
+}
+
+void checkpoint() noexcept {
+  detail::worker* w = detail::current_worker();
+  if (w && w->running()) w->checkpoint(*w->running());
+}
+
+bool stop_requested() noexcept {
+  detail::fiber_block* f = detail::current_fiber();
+  return f && f->stop_flag.load(std::memory_order_acquire);  // pairs with request_stop
+}
+
+std::stop_token get_stop_token() {
+  detail::fiber_block* f = detail::current_fiber();
+  return f ? detail::stop_source_of(*f).get_token() : std::stop_token();
+}
+
+attributes get_attributes() { return detail::attributes_of(detail::need_fiber("get_attributes")); }
+fiber_stats stats() { return detail::stats_of(detail::need_fiber("stats")); }
+
+unsigned worker_index() noexcept {
+  detail::worker* w = detail::current_worker();
+  return w && w->running() ? w->index : runtime::no_worker;
+}
+
+}  // namespace this_fiber
+
+yield_point::yield_point() noexcept : fiber_(detail::current_fiber()) {}
+
+bool yield_point::should_yield() const noexcept {
+  // The fiber runs, so its home is the worker it runs on.
+  return fiber_ && fiber_->home.load(std::memory_order_relaxed)->should_yield();
+}
+
+}  // namespace v0
+}  // namespace lagom

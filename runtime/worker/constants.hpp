@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Every number the workers steer by, in one place. docs/constants.md has the curve or the reason behind each.
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+/// What it costs until a sleeping worker runs: 30 µs on virtual machines (an interrupt and the end of a halt), a few on bare metal.
+/// Work that waits less than this is not worth a notification.
+inline constexpr std::int64_t notify_cost_ns = 30'000;
+/// An idle worker looks for work this long before it sleeps: about the cost of being woken.
+inline constexpr std::int64_t spin_ns = 20'000;
+/// A fiber made runnable this recently is not stolen: its data is in the cache of the worker where it waits.
+inline constexpr std::int64_t hot_ns = 3'000;
+/// At most this many fibers per theft; half of those that wait, so that two workers end up with as many each.
+inline constexpr unsigned steal_max = 8;
+/// A busy worker looks at its descriptors this often (a look costs 0.1 µs).
+inline constexpr std::int64_t poll_interval_ns = 50'000;
+/// Weight of the newest stint in the moving average, as a shift.
+inline constexpr unsigned stint_shift = 3;
+/// The monitor looks this often while somebody waits and somebody sleeps …
+inline constexpr std::int64_t monitor_tick_ns = 1'000'000;
+/// … and at most this rarely while any worker is awake.
+inline constexpr std::int64_t monitor_tick_max_ns = 10'000'000;
+/// Free blocks and stacks a worker keeps for itself; what is above goes to the others by halves.
+inline constexpr unsigned worker_cache_max = 128;
+/// Nothing that could wake a fiber for this long: the deadlock report.
+inline constexpr std::int64_t deadlock_after_ns = 1'000'000'000;
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

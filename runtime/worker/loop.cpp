@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <array>
+
+#include "os/thread.hpp"
+#include "runtime_core.hpp"
+#include "worker.hpp"
+
+// The worker's own flow: what it does when no fiber runs.
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+namespace {
+// initial-exec, and only read through the function below: see fiber/fiber.hpp, current_fiber().
+thread_local worker* this_worker = nullptr;
+}  // namespace
+
+#if defined(__clang__)
+__attribute__((noinline))
+#else
+__attribute__((noipa))
+#endif
+worker* current_worker() noexcept {
+  worker* w = this_worker;
+  asm volatile("" : "+r"(w));
+  return w;
+}
+
+fiber_block* current_fiber() noexcept {
+  worker* w = current_worker();
+  return w ? w->running() : nullptr;
+}
+
+worker::worker(runtime_core& c, unsigned i)
+    : core(c), index(i), random_(0x9e3779b97f4a7c15u * (i + 1)), queue_(c.knobs) {}
+
+void worker::run() {
+  this_worker = this;
+  thread_ = thread_state::of_this_thread();
+  adopt_thread(loop_);
+  now_ = clock_.now();
+  started_.store(now_, std::memory_order_relaxed);  // statistics
+  core.worker_started(*this);
+  while (!core.terminating.load(std::memory_order_acquire)) {  // pairs with runtime_core::terminate
+    if (fiber_block* next = step()) {
+      resume(*next);
+    } else if (!find_work() && !spin()) {
+      sleep();
+    }
+  }
+  stop_searching();
+  core.worker_stopped(*this);
+  this_worker = nullptr;
+}
+
+// One turn at one `now`: whoever should run next, or nullptr.
+fiber_block* worker::step() noexcept {
+  const std::int64_t now = read_clock();
+  serve(now);
+  scheduler::entity* chosen = nullptr;
+  {
+    spin_guard hold(queue_lock_);
+    empty_inbox(now);
+    chosen = queue_.pick(now);
+    publish_waiting();
+  }
+  return chosen ? &block_of(*chosen) : nullptr;
+}
+
+void worker::resume(fiber_block& f) noexcept {
+  stop_searching();
+  begin(f);
+  switch_context(loop_, f.machine, thread_);
+  settle();
+}
+
+void worker::poll_descriptors(std::int64_t timeout) noexcept {
+  std::array<os::poll_event, 64> events;
+  const int n = poller_.wait(timeout, events);
+  if (n <= 0) return;
+  read_clock();
+  core.descriptors.dispatch(std::span<os::poll_event>(events.data(), static_cast<std::size_t>(n)));
+}
+
+bool worker::find_work() noexcept { return core.workers.size() > 1 && steal(); }
+
+// Waits a little for something to turn up: cheaper than being woken, if it turns up soon. True: it did.
+bool worker::spin() noexcept {
+  // Who is idle for long each time only burns the CPU of others by spinning.
+  if (!core.may_spin || idle_average_ > 4 * spin_ns) return false;
+  if (!core.try_search(is_searcher_)) return false;
+  const std::int64_t until = now_ + spin_ns;
+  const std::int64_t began = now_;
+  bool found = false;
+  while (!found && now_ < until) {
+    for (int i = 0; i < 16; ++i) os::cpu_relax();
+    const std::int64_t now = read_clock();
+    found = !inbox_.seems_empty() || timers_.next_expiry() <= now || find_work() ||
+            core.terminating.load(std::memory_order_relaxed);  // looked at again by the loop
+  }
+  idle_ns_.store(idle_ns_.load(std::memory_order_relaxed) + (now_ - began), std::memory_order_relaxed);  // statistics
+  if (!found) stop_searching();
+  return found;
+}
+
+void worker::stop_searching() noexcept {
+  if (!is_searcher_.load(std::memory_order_relaxed)) return;  // set by us, or before the notification that woke us
+  is_searcher_.store(false, std::memory_order_relaxed);       // ours again
+  core.searchers.fetch_sub(1, std::memory_order_relaxed);     // a hint: it limits, it guards nothing
+}
+
+// The worker's last look, between the announcement and the sleep; see idle_workers.hpp.
+bool worker::has_reason_to_stay() noexcept {
+  if (!inbox_.is_empty() || core.terminating.load(std::memory_order_seq_cst)) return true;  // pairs with terminate
+  for (const auto& other : core.workers) {
+    if (other.get() != this && other->is_overloaded()) return true;
+  }
+  return false;
+}
+
+void worker::sleep() noexcept {
+  stop_searching();
+  const std::int64_t began = read_clock();
+  idle_since_.store(began, std::memory_order_relaxed);  // statistics
+  core.idle.announce(index);
+  if (!has_reason_to_stay()) {
+    const std::int64_t expiry = timers_.next_expiry();
+    poll_descriptors(expiry == never ? -1 : std::max<std::int64_t>(expiry - began, 0));
+    bump(wakeups_);
+  }
+  core.idle.retract(index);
+  const std::int64_t slept = read_clock() - began;
+  idle_since_.store(0, std::memory_order_relaxed);                                                       // statistics
+  idle_ns_.store(idle_ns_.load(std::memory_order_relaxed) + slept, std::memory_order_relaxed);           // statistics
+  idle_average_ += (slept - idle_average_) / 8;
+  stint_began_ = now_;
+  core.overseer.nudge();
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

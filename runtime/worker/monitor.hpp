@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "constants.hpp"
+#include "os/thread.hpp"
+
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+class runtime_core;
+
+/// The thread that looks at the workers from outside, for what they cannot see themselves: a fiber that does not give way
+/// while others wait behind it and a worker sleeps; a runtime where nothing can ever happen again. Asleep while all
+/// workers are; looks every 1 to 10 ms else.
+class monitor {
+ public:
+  explicit monitor(runtime_core& core) noexcept : core_(core) {}
+  void start();                // may throw std::system_error
+  void stop() noexcept;
+  /// A worker is awake. One load unless the monitor sleeps.
+  void nudge() noexcept {
+    if (asleep_.load(std::memory_order_relaxed)) wake();  // a hint: missed at worst until the next nudge
+  }
+
+ private:
+  void run();
+  void wake() noexcept;
+  bool look();                 // true: somebody waits for a worker while one sleeps
+  void look_for_deadlock(std::int64_t now);
+
+  runtime_core& core_;
+  os::native_thread thread_;
+  std::atomic<bool> asleep_{false};
+  std::atomic<std::uint32_t> signal_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::uint64_t> steps_;
+  std::int64_t quiet_since_ = 0;
+  bool reported_ = false;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

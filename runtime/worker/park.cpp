@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "fiber/park.hpp"
+
+#include "io/descriptors.hpp"
+#include "os/assert.hpp"
+#include "os/clock.hpp"
+#include "os/futex.hpp"
+#include "runtime_core.hpp"
+#include "worker.hpp"
+
+// The waist, implemented. fiber/park.hpp has the protocol and its invariant.
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+namespace {
+
+constexpr wake cause_in(std::uint64_t word) noexcept {
+  return static_cast<wake>((word >> parker::cause_shift) & 3);
+}
+
+// A plain thread that waits. Type-stable as fibers are: handed from thread to thread, never freed.
+struct thread_parker : parker {
+  thread_parker() noexcept : parker(holder::thread) {}
+  std::atomic<std::uint32_t> signal{0};
+  thread_parker* next = nullptr;
+};
+
+spin_lock spare_lock;
+thread_parker* spare_parkers = nullptr;
+
+struct lease {
+  thread_parker* mine = nullptr;
+  ~lease() {
+    if (!mine) return;
+    spin_guard hold(spare_lock);
+    mine->next = spare_parkers;
+    spare_parkers = mine;
+  }
+};
+thread_local lease thread_lease;
+
+// Plain threads do not move, so the compiler may keep this address.
+thread_parker& own_parker() {
+  if (!thread_lease.mine) {
+    spin_guard hold(spare_lock);
+    if (spare_parkers) {
+      thread_lease.mine = spare_parkers;
+      spare_parkers = spare_parkers->next;
+    }
+  }
+  if (!thread_lease.mine) thread_lease.mine = new thread_parker;
+  return *thread_lease.mine;
+}
+
+parker& caller() {
+  if (fiber_block* f = current_fiber()) return *f;
+  return own_parker();
+}
+
+wake park_thread(thread_parker& p, std::int64_t expiry) noexcept {
+  for (;;) {
+    const std::uint32_t seen = p.signal.load(std::memory_order_acquire);  // pairs with unpark: the word is read after it
+    std::uint64_t word = p.word.load(std::memory_order_acquire);          // pairs with unpark
+    if ((word & parker::state_mask) == parker::used) {
+      p.word.store(word & ~parker::state_mask, std::memory_order_relaxed);  // ours again until the next arm()
+      return cause_in(word);
+    }
+    if (os::futex_wait(p.signal, seen, expiry) == os::futex_result::expired) {
+      unpark({&p, word >> parker::epoch_shift}, wake::expired);  // a waker may still be first: the word decides
+    }
+  }
+}
+
+// Makes a fiber runnable whose ticket the caller has used.
+void make_runnable(fiber_block& f) noexcept {
+  transition(f, block_state::parked, block_state::runnable);
+  worker& home = *f.home.load(std::memory_order_relaxed);  // published by the word
+  worker* here = current_worker();
+  const bool elsewhere = here && f.allowed && !f.allowed[here->index];
+  const bool stays = f.pin_count != 0 || f.on_rq || elsewhere;  // on_rq: delayed, still counted by its queue
+  if (here == &home || (here && &here->core == &home.core && !stays)) {
+    here->enqueue(f, scheduler::joining::woken);
+    return;
+  }
+  f.arrival = scheduler::joining::woken;
+  if (!here || &here->core != &home.core) {
+    (stays ? home : home.core.choose_worker(&f)).send(f);
+  } else {
+    home.send(f);
+  }
+}
+
+}  // namespace
+
+std::int64_t monotonic_now() noexcept { return os::monotonic_ns(); }
+
+ticket arm() noexcept {
+  parker& p = caller();
+  const std::uint64_t word = p.word.load(std::memory_order_relaxed);  // nobody else may change a quiet word
+  LAGOM_ASSERT((word & parker::state_mask) == parker::quiet);
+  const std::uint64_t epoch = (word >> parker::epoch_shift) + 1;
+  // relaxed: published by whatever lock or exchange makes the ticket known.
+  p.word.store((epoch << parker::epoch_shift) | parker::armed, std::memory_order_relaxed);
+  return {&p, epoch};
+}
+
+namespace {
+
+// Armed or used to quiet. True: it was used meanwhile.
+bool end_wait(parker& p, std::uint64_t& word) noexcept {
+  word = p.word.load(std::memory_order_relaxed);  // confirmed by the exchange
+  while ((word & parker::state_mask) == parker::armed) {
+    // acquire: pairs with unpark if it was first.
+    if (p.word.compare_exchange_weak(word, word & ~parker::state_mask, std::memory_order_acquire)) return false;
+  }
+  LAGOM_ASSERT((word & parker::state_mask) == parker::used);
+  word = p.word.load(std::memory_order_acquire);  // pairs with unpark
+  p.word.store(word & ~parker::state_mask, std::memory_order_relaxed);  // ours again until the next arm()
+  return true;
+}
+
+}  // namespace
+
+void disarm() noexcept {
+  std::uint64_t word = 0;
+  end_wait(caller(), word);
+}
+
+wake park(wait_reason reason, std::int64_t expiry, stoppable stop) noexcept {
+  worker* w = current_worker();
+  fiber_block* f = w ? w->running() : nullptr;
+  if (!f) return park_thread(own_parker(), expiry);
+
+  std::uint64_t word = 0;
+  if (stop == stoppable::yes) {
+    if (w->exception_in_flight()) {
+      stop = stoppable::no;
+    } else if (f->stop_flag.load(std::memory_order_relaxed)) {  // looked at again when the fiber is parked
+      return end_wait(*f, word) ? cause_in(word) : wake::stopped;
+    }
+  }
+  f->reason.store(reason, std::memory_order_relaxed);  // for dump()
+  f->may_stop = stop;
+  const bool timed = expiry != never;
+  if (timed) {
+    if (expiry <= w->read_clock()) return end_wait(*f, word) ? cause_in(word) : wake::expired;
+    w->arm_timer(*f, expiry, {f, f->word.load(std::memory_order_relaxed) >> parker::epoch_shift});  // ours
+  }
+  w->park(*f);
+  word = f->word.load(std::memory_order_acquire);  // pairs with unpark
+  LAGOM_ASSERT((word & parker::state_mask) == parker::used);
+  f->word.store((word >> parker::epoch_shift) << parker::epoch_shift, std::memory_order_relaxed);  // ours again until the next arm()
+  const wake cause = cause_in(word);
+  if (timed && cause != wake::expired) f->timer.home->timers().cancel(f->timer);
+  return cause;
+}
+
+bool unpark(ticket who, wake cause) noexcept {
+  parker& p = *who.who;
+  std::uint64_t word = p.word.load(std::memory_order_relaxed);  // confirmed by the exchange
+  for (;;) {
+    const std::uint64_t state = word & parker::state_mask;
+    if (word >> parker::epoch_shift != who.epoch || state == parker::used || state == parker::quiet) return false;
+    const std::uint64_t next =
+        (who.epoch << parker::epoch_shift) | (static_cast<std::uint64_t>(cause) << parker::cause_shift) | parker::used;
+    // seq_cst: publishes what the waker wrote and takes over a parked fiber's context; pairs with park() and settle_parked().
+    if (!p.word.compare_exchange_weak(word, next, std::memory_order_seq_cst, std::memory_order_relaxed)) continue;
+    if (p.what == parker::holder::fiber) {
+      if (state == parker::parked) make_runnable(static_cast<fiber_block&>(p));
+    } else {
+      auto& t = static_cast<thread_parker&>(p);
+      t.signal.fetch_add(1, std::memory_order_release);  // pairs with park_thread
+      os::futex_wake(t.signal, 1);
+    }
+    return true;
+  }
+}
+
+bool request_stop(fiber_block& f, const runtime_core* core) noexcept {
+  std::optional<std::stop_source> source;
+  {
+    spin_guard hold(f.end_lock);
+    if (f.core.load(std::memory_order_relaxed) != core) return false;  // guarded by the lock
+    // seq_cst: before the look at the word; pairs with settle_parked().
+    if (f.ended || f.stop_flag.exchange(true, std::memory_order_seq_cst)) return false;
+    source = f.stop_source;
+  }
+  if (source) source->request_stop();
+  const std::uint64_t word = f.word.load(std::memory_order_seq_cst);  // pairs with settle_parked()
+  if ((word & parker::state_mask) == parker::parked && (word & parker::stoppable_bit)) {
+    unpark({&f, word >> parker::epoch_shift}, wake::stopped);
+  }
+  return true;
+}
+
+void preemption_point() noexcept {
+  worker* w = current_worker();
+  if (w && w->running()) w->preempt_if_asked();
+}
+
+io_home current_io() noexcept {
+  worker* w = current_worker();
+  if (!w || !w->running()) return {};
+  return {&w->poller(), &w->core.descriptors};
+}
+
+void worker::send(fiber_block& f) noexcept {
+  f.state_since.store(os::monotonic_ns(), std::memory_order_relaxed);  // published by the push
+  inbox_.push(f);
+  if (core.idle.claim(index)) {
+    notify();
+  } else {
+    // relaxed: a hint for preemption points; the push itself is found by the next step at the latest.
+    resched_.store(true, std::memory_order_relaxed);
+    core.overseer.nudge();
+  }
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

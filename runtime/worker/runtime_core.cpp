@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "runtime_core.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include "os/clock.hpp"
+#include "os/futex.hpp"
+#include "os/limits.hpp"
+#include "os/signals.hpp"
+#include "topology/bind.hpp"
+#include "topology/discover.hpp"
+
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+namespace {
+
+unsigned choose_worker_count(const runtime_options& o, const topology::machine& m) {
+  if (o.workers != 0) return o.workers;
+  auto n = static_cast<unsigned>(m.cpus.size());
+  if (const auto quota = os::cpu_quota(o.cgroup_root)) {
+    const auto whole = static_cast<unsigned>(std::min(*quota + 0.999999, 65535.0));
+    n = std::min(n, whole);
+  }
+  return std::max(n, 1u);
+}
+
+}  // namespace
+
+runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::features checked_knobs)
+    : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
+      plan(topology::plan_workers(machine, choose_worker_count(options, machine))), idle(static_cast<unsigned>(plan.cpu_of_worker.size())),
+      overseer(*this) {
+  const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
+  const auto quota = os::cpu_quota(options.cgroup_root);
+  // Spinning on a CPU that somebody else of us needs would take the time from where the work is.
+  may_spin = !plan.oversubscribed && (!quota || *quota >= n);
+  pin_used = options.pin_mode;
+  if (pin_used == pin::automatic) {
+    const bool subset = machine.cpus.size() < machine.online;
+    pin_used = subset && !quota && n == machine.cpus.size() ? pin::cpu : pin::none;
+  }
+  default_stack = whole_stack(options.stack_size, 0);
+  workers.reserve(n);
+  for (unsigned i = 0; i < n; ++i) workers.push_back(std::make_unique<worker>(*this, i));
+  rings.resize(n);
+  for (unsigned i = 0; i < n; ++i) {
+    for (const topology::neighbour& near : topology::ring_of_worker(machine, plan, i)) {
+      rings[i].push_back(static_cast<unsigned>(near.index));
+    }
+  }
+}
+
+runtime_core::~runtime_core() = default;
+
+std::size_t runtime_core::whole_stack(std::size_t usable, std::size_t callable) const noexcept {
+  const std::size_t page = os::page_size();
+  return (usable * stack_scale() + callable + page - 1) / page * page;
+}
+
+void runtime_core::start() {
+  threads_.reserve(workers.size());
+  try {
+    for (const auto& w : workers) {
+      threads_.emplace_back("lagom-" + std::to_string(w->index), [&w = *w] { w.run(); });
+    }
+    overseer.start();
+  } catch (...) {
+    terminate();
+    throw;
+  }
+}
+
+void runtime_core::terminate() noexcept {
+  overseer.stop();
+  terminating.store(true, std::memory_order_seq_cst);  // before the notifications; pairs with worker::has_reason_to_stay
+  for (const auto& w : workers) w->notify();
+  for (os::native_thread& t : threads_) t.join();
+  threads_.clear();
+}
+
+void runtime_core::shut_down() noexcept {
+  wait_until_empty(never);
+  terminate();
+}
+
+void runtime_core::worker_started(worker& w) {
+  switch (pin_used) {
+    case pin::cpu: topology::bind_to_cpu(machine, plan.cpu_of_worker[w.index]); break;
+    case pin::llc: topology::bind_to_llc(machine, plan.cpu_of_worker[w.index]); break;
+    default: break;
+  }
+  os::set_timer_slack_ns(1);  // the default of 50 us would be the largest part of a sleeping fiber's lateness
+  if (options.on_worker_start) options.on_worker_start(w.index);
+}
+
+void runtime_core::worker_stopped(worker& w) noexcept {
+  if (options.on_worker_stop) options.on_worker_stop(w.index);
+}
+
+bool runtime_core::try_search(std::atomic<bool>& mark) noexcept {
+  if (mark.load(std::memory_order_relaxed)) return true;  // asked to: counted already
+  const auto most = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(workers.size()) / 2);
+  if (searchers.fetch_add(1, std::memory_order_relaxed) >= most) {  // a hint: it limits, it guards nothing
+    searchers.fetch_sub(1, std::memory_order_relaxed);              // taken back
+    return false;
+  }
+  mark.store(true, std::memory_order_relaxed);  // the worker's own
+  return true;
+}
+
+// A fiber from outside goes to a worker that sleeps (its own last one first), else where the fewest wait.
+worker& runtime_core::choose_worker(const fiber_block* f) noexcept {
+  const auto n = static_cast<unsigned>(workers.size());
+  const auto may = [&](unsigned i) { return !f || !f->allowed || f->allowed[i]; };
+  if (f) {
+    worker* home = f->home.load(std::memory_order_relaxed);  // null for a new one
+    if (home && &home->core == this && idle.is_idle(home->index)) return *home;
+  }
+  const unsigned start = next_worker.fetch_add(1, std::memory_order_relaxed) % n;  // spreads
+  unsigned best = n;
+  for (unsigned k = 0; k < n; ++k) {
+    const unsigned i = (start + k) % n;
+    if (!may(i)) continue;
+    if (idle.is_idle(i)) return *workers[i];
+    if (best == n || workers[i]->waiting() < workers[best]->waiting()) best = i;
+  }
+  return *workers[best == n ? start : best];
+}
+
+std::uint64_t runtime_core::live() const noexcept {
+  // Finished first: whoever is counted there was counted as spawned before, so the difference is never too small.
+  std::uint64_t finished = 0, spawned = 0;
+  for (const auto& w : workers) finished += w->finished();
+  finished += abandoned.load(std::memory_order_acquire);        // pairs with abandon()
+  for (const auto& w : workers) spawned += w->spawned();
+  spawned += spawned_outside.load(std::memory_order_acquire);   // pairs with prepare()
+  return spawned - finished;
+}
+
+void runtime_core::announce_end() noexcept {
+  if (live() != 0) return;
+  ended_signal.fetch_add(1, std::memory_order_seq_cst);  // before the wake: the futex compares it
+  os::futex_wake(ended_signal, INT_MAX);
+}
+
+bool runtime_core::wait_until_empty(std::int64_t expiry) {
+  // seq_cst: before the count; pairs with fiber_ended().
+  someone_waits_for_end.fetch_add(1, std::memory_order_seq_cst);
+  bool empty = false;
+  for (;;) {
+    const std::uint32_t seen = ended_signal.load(std::memory_order_seq_cst);  // before the count; pairs with announce_end()
+    empty = live() == 0;
+    if (empty || os::futex_wait(ended_signal, seen, expiry) == os::futex_result::expired) break;
+  }
+  someone_waits_for_end.fetch_sub(1, std::memory_order_relaxed);
+  return empty || live() == 0;
+}
+
+void runtime_core::request_stop() noexcept {
+  // seq_cst: before the walk; pairs with commit(), which makes its fiber visible and then looks here.
+  if (stopping.exchange(true, std::memory_order_seq_cst)) return;
+  stop_source.request_stop();
+  for_each_block(
+      [](fiber_block& f, void* core) {
+        // acquire: pairs with commit().
+        if (f.core.load(std::memory_order_acquire) == core) detail::request_stop(f, static_cast<runtime_core*>(core));
+      },
+      this);
+}
+
+void runtime_core::log(std::string_view line) const {
+  if (options.log) options.log(line);
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <lagom/runtime.hpp>
+
+#include "fiber/fiber.hpp"
+#include "fiber/stack.hpp"
+#include "idle_workers.hpp"
+#include "io/descriptors.hpp"
+#include "monitor.hpp"
+#include "os/thread.hpp"
+#include "scheduler/features.hpp"
+#include "topology/topology.hpp"
+#include "worker.hpp"
+
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+/// What the workers of one runtime share. Built before them, outlives them.
+///
+/// Order of the start: options checked, topology read, workers made, threads started, monitor started. The end is the mirror:
+/// no fiber is left, monitor stopped, workers told and joined.
+class runtime_core {
+ public:
+  runtime_core(runtime& owner, runtime_options checked, scheduler::features checked_knobs);
+  ~runtime_core();
+  runtime_core(const runtime_core&) = delete;
+  runtime_core& operator=(const runtime_core&) = delete;
+
+  void start();                               // throws std::system_error; nothing is left running then
+  void shut_down() noexcept;                  // waits until every fiber has ended
+
+  // ---- Spawning
+  prepared prepare(const attributes* attrs, std::size_t size, std::size_t align, ownership who);
+  void commit(fiber_block& f) noexcept;
+  void abandon(fiber_block& f) noexcept;
+  void run_body(fiber_block& f);              // on the fiber
+  void report_uncaught(fiber_block& f, std::exception_ptr failure) noexcept;
+
+  // ---- Ending
+  void request_stop() noexcept;
+  bool wait_until_empty(std::int64_t expiry);
+  void fiber_ended() noexcept {
+    // seq_cst: after the count; pairs with wait_until_empty(), which says that it waits and then counts.
+    if (someone_waits_for_end.load(std::memory_order_seq_cst)) announce_end();
+  }
+  std::uint64_t live() const noexcept;
+
+  // ---- Looking
+  std::vector<fiber_info> list_fibers() const;
+  void dump(std::ostream& out) const;
+  runtime_stats stats() const;
+  void log(std::string_view line) const;
+  void report_deadlock();
+
+  // ---- Workers
+  worker& choose_worker(const fiber_block* f) noexcept;  // for a fiber that comes from outside
+  void worker_started(worker& w);
+  void worker_stopped(worker& w) noexcept;
+  bool try_search(std::atomic<bool>& mark) noexcept;
+  std::span<const unsigned> ring_of(unsigned index) const noexcept { return rings[index]; }
+
+  runtime& owner;
+  const runtime_options options;
+  const scheduler::features knobs;
+  topology::machine machine;
+  topology::worker_plan plan;
+  std::vector<std::vector<unsigned>> rings;   // for each worker the others, nearest first
+  stack_pool stacks;
+  descriptor_table descriptors;
+  std::vector<std::unique_ptr<worker>> workers;
+  idle_workers idle;
+  monitor overseer;
+  bool may_spin = false;
+  pin pin_used = pin::none;
+  std::size_t default_stack = 0;              // whole pages
+
+  alignas(64) std::atomic<std::uint32_t> searchers{0};
+  std::atomic<bool> terminating{false};       // the workers' loops end
+  std::atomic<bool> stopping{false};          // no new fibers
+  std::atomic<std::uint32_t> someone_waits_for_end{0};
+  std::atomic<std::uint32_t> ended_signal{0};
+  std::atomic<std::uint64_t> uncaught{0}, spawned_outside{0}, abandoned{0};
+  std::atomic<std::uint32_t> next_worker{0};
+  std::stop_source stop_source;
+
+ private:
+  void announce_end() noexcept;
+  void check_attributes(const attributes& a) const;
+  void apply_attributes(fiber_block& f, const attributes& a);
+  std::size_t whole_stack(std::size_t usable, std::size_t callable) const noexcept;
+  void terminate() noexcept;
+
+  std::vector<os::native_thread> threads_;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "os/assert.hpp"
+#include "runtime_core.hpp"
+#include "worker.hpp"
+
+// A fiber's beginning and end of life: where its memory comes from and goes to.
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+namespace {
+
+std::atomic<std::uint64_t> next_serial_block{0};
+constexpr std::uint64_t serial_block = 1024;
+
+void refuse(const char* field, const std::string& was, const char* right) {
+  throw std::invalid_argument(std::string("lagom: attributes::") + field + " is " + was + "; " + right);
+}
+
+void check_clamp(const char* field, const std::optional<int>& v) {
+  if (v && (*v < 0 || *v > 1024)) refuse(field, std::to_string(*v), "0 to 1024 is allowed");
+}
+
+}  // namespace
+
+std::uint64_t worker::new_serial() noexcept {
+  if (serials_left_ == 0) {
+    next_serial_ = next_serial_block.fetch_add(serial_block, std::memory_order_relaxed) + 1;  // unique, unordered
+    serials_left_ = serial_block;
+  }
+  --serials_left_;
+  return next_serial_++;
+}
+
+fiber_block* worker::take_block() {
+  fiber_block* f = blocks_;
+  if (!f) return acquire_block();
+  blocks_ = f->next;
+  f->next = nullptr;
+  --block_count_;
+  return f;
+}
+
+void worker::put_block(fiber_block& f) noexcept {
+  if (block_count_ >= worker_cache_max) {
+    for (unsigned i = 0; i < worker_cache_max / 2; ++i) release_block(take_block());
+  }
+  f.next = blocks_;
+  blocks_ = &f;
+  ++block_count_;
+}
+
+stack* worker::take_stack(std::size_t size) {
+  if (size != core.default_stack || !stacks_) return core.stacks.acquire(size);
+  stack* s = stacks_;
+  stacks_ = s->next;
+  --stack_count_;
+  return s;
+}
+
+void worker::put_stack(stack* s) noexcept {
+  if (s->size != core.default_stack) return core.stacks.release(s);
+  if (stack_count_ >= worker_cache_max) {
+    for (unsigned i = 0; i < worker_cache_max / 2; ++i) {
+      stack* given = stacks_;
+      stacks_ = given->next;
+      --stack_count_;
+      core.stacks.release(given);
+    }
+  }
+  s->next = stacks_;
+  stacks_ = s;
+  ++stack_count_;
+}
+
+void runtime_core::check_attributes(const attributes& a) const {
+  if (a.slice.count() != 0 && (a.slice.count() < knobs.slice_min || a.slice.count() > knobs.slice_max)) {
+    refuse("slice", std::to_string(a.slice.count()) + " ns", "0 (default) or 1 us to 100 ms is allowed");
+  }
+  if (a.stack_size != 0 && (a.stack_size < stack_size_min || a.stack_size > stack_size_max)) {
+    refuse("stack_size", std::to_string(a.stack_size) + " bytes", "0 (default) or 16 KiB to 1 GiB is allowed");
+  }
+  check_clamp("util_min", a.util_min);
+  check_clamp("util_max", a.util_max);
+  if (a.util_min.value_or(0) > a.util_max.value_or(1024)) {
+    refuse("util_min", std::to_string(*a.util_min), "it must not be above util_max");
+  }
+}
+
+void runtime_core::apply_attributes(fiber_block& f, const attributes& a) {
+  if (!a.affinity.empty()) {
+    auto allowed = std::make_unique<bool[]>(workers.size());
+    bool any = false;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      allowed[i] = a.affinity.test(machine.cpus[plan.cpu_of_worker[i]].os_index);
+      any |= allowed[i];
+    }
+    if (!any) refuse("affinity", a.affinity.to_string(), "it must name the CPU of a worker (lagom-topo lists them)");
+    f.allowed = std::move(allowed);
+  }
+  f.attrs = std::make_unique<attributes>(a);
+  f.attrs->nice = std::clamp(a.nice, scheduler::nice_min, scheduler::nice_max);
+  f.kind = a.policy == lagom::policy::idle    ? scheduler::policy::idle
+           : a.policy == lagom::policy::batch ? scheduler::policy::batch
+                                              : scheduler::policy::normal;
+  f.share = a.policy == lagom::policy::idle ? scheduler::idle_weight : scheduler::weight_of_nice(f.attrs->nice);
+  if (a.slice.count() != 0) {
+    f.has_custom_slice = true;
+    f.slice = a.slice.count();
+  }
+  f.pin_count = a.pinned ? 1 : 0;
+}
+
+prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::size_t align, ownership who) {
+  if (stopping.load(std::memory_order_relaxed)) {  // looked at again in commit()
+    throw std::system_error(errc::stopped, "lagom: spawn after a stop was requested");
+  }
+  if (attrs) check_attributes(*attrs);
+  worker* here = current_worker();
+  if (here && &here->core != this) here = nullptr;
+  std::size_t stack_size = default_stack;
+  // What is asked for is what the body can use: a large callable gets room of its own.
+  if ((attrs && attrs->stack_size) || size + align > 1024) {
+    stack_size = whole_stack(attrs && attrs->stack_size ? attrs->stack_size : options.stack_size, size + align);
+  }
+
+  fiber_block* f = here ? here->take_block() : acquire_block();
+  LAGOM_ASSERT(f->state.load(std::memory_order_relaxed) == block_state::free);  // nobody else has it
+  try {
+    reset_block(*f);
+    if (attrs) apply_attributes(*f, *attrs);
+    f->memory = here ? here->take_stack(stack_size) : stacks.acquire(stack_size);
+  } catch (...) {
+    reset_block(*f);
+    release_block(f);
+    throw;
+  }
+  std::byte* top = f->memory->top() - size;
+  top -= reinterpret_cast<std::uintptr_t>(top) % std::max<std::size_t>(align, 16);
+  f->task = top;
+  f->is_detached = who == ownership::detached;
+  f->references.store(who == ownership::detached ? 1 : 2, std::memory_order_relaxed);  // nobody else has it
+  f->machine.owner = f;
+  make_context(f->machine, f->memory->low, top, &worker::enter);
+  transition(*f, block_state::free, block_state::created);
+  if (here) {
+    f->serial = here->new_serial();
+    here->count_spawn();
+  } else {
+    f->serial = next_serial_block.fetch_add(serial_block, std::memory_order_relaxed) + 1;  // unique, unordered
+    spawned_outside.fetch_add(1, std::memory_order_release);                               // pairs with live()
+  }
+  return {f, top};
+}
+
+void runtime_core::commit(fiber_block& f) noexcept {
+  // seq_cst: visible before the look at `stopping`; pairs with request_stop().
+  f.core.store(this, std::memory_order_seq_cst);
+  if (stopping.load(std::memory_order_seq_cst)) detail::request_stop(f, this);  // f has not run: it is still ours
+  transition(f, block_state::created, block_state::runnable);
+  worker* here = current_worker();
+  if (here && &here->core == this && here->running() && (!f.allowed || f.allowed[here->index])) {
+    here->enqueue(f, scheduler::joining::spawned);
+    return;
+  }
+  f.arrival = scheduler::joining::spawned;
+  choose_worker(&f).send(f);
+}
+
+void runtime_core::abandon(fiber_block& f) noexcept {
+  discard_context(f.machine);
+  stacks.release(f.memory);
+  f.memory = nullptr;
+  transition(f, block_state::created, block_state::exited);
+  transition(f, block_state::exited, block_state::free);
+  reset_block(f);
+  release_block(&f);
+  abandoned.fetch_add(1, std::memory_order_release);  // pairs with live()
+  fiber_ended();
+}
+
+void drop_reference(fiber_block& f) noexcept {
+  // acq_rel: the last one sees what the others did with the fiber.
+  if (f.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  {
+    // Under the lock: whoever walks the blocks to stop this runtime's fibers must not meet the next user of the block.
+    spin_guard hold(f.end_lock);
+    f.core.store(nullptr, std::memory_order_relaxed);  // guarded by the lock
+  }
+  transition(f, block_state::exited, block_state::free);
+  f.failure = nullptr;
+  if (worker* here = current_worker()) {
+    here->put_block(f);
+  } else {
+    release_block(&f);
+  }
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+
+#include "os/assert.hpp"
+#include "runtime_core.hpp"
+#include "worker.hpp"
+
+// How a fiber gives its worker away, and what happens once its stack is left.
+namespace lagom {
+inline namespace v0 {
+namespace detail {
+
+void worker::publish_waiting() noexcept {
+  const std::size_t waiting = queue_.runnable() - (queue_.current() != nullptr && queue_.current()->on_rq ? 1 : 0);
+  waiting_.store(static_cast<std::uint32_t>(waiting), std::memory_order_relaxed);  // a hint
+}
+
+void worker::end_stint(std::int64_t now) noexcept {
+  const std::int64_t stint = now - stint_began_;
+  const std::int64_t average = stint_.load(std::memory_order_relaxed);  // ours; a hint for others
+  stint_.store(average + ((stint - average) >> stint_shift), std::memory_order_relaxed);  // a hint
+  steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);    // a hint for the monitor
+}
+
+void worker::join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept {
+  f.home.store(this, std::memory_order_relaxed);  // published by the queue lock
+  // relaxed: looked at by the worker's preemption points, which then take the lock.
+  if (queue_.enqueue(f, why, now)) resched_.store(true, std::memory_order_relaxed);
+}
+
+void worker::empty_inbox(std::int64_t now) noexcept {
+  for (fiber_block* f = inbox_.take_all(); f;) {
+    fiber_block* next = f->next;
+    f->next = nullptr;
+    join(*f, f->arrival, now);
+    f = next;
+  }
+}
+
+void worker::enqueue(fiber_block& f, scheduler::joining why) noexcept {
+  f.state_since.store(now_, std::memory_order_relaxed);  // statistics
+  {
+    spin_guard hold(queue_lock_);
+    join(f, why, now_);
+    publish_waiting();
+  }
+  ask_for_help();
+}
+
+void worker::serve(std::int64_t now) noexcept {
+  // The counter may be ahead of the clock by a fraction of a microsecond; nobody may wake early by the clock.
+  if (timers_.next_expiry() <= now) timers_.fire(os::monotonic_ns());
+  if (now >= next_poll_ && core.descriptors.anybody_waits()) {
+    next_poll_ = now + poll_interval_ns;
+    poll_descriptors(0);
+  }
+}
+
+// True when neither the clock nor anybody else can want something of the running fiber.
+bool worker::may_look_later() const noexcept {
+  return waiting_.load(std::memory_order_relaxed) == 0 && inbox_.seems_empty() && timers_.next_expiry() == never &&  // our own
+         !core.descriptors.anybody_waits();
+}
+
+void worker::yield(fiber_block& f) noexcept {
+  if (may_look_later()) return;
+  leave(f, departure::yielded);
+}
+
+void worker::park(fiber_block& f) noexcept { leave(f, departure::parked); }
+
+void worker::exit(fiber_block& f) noexcept {
+  f.machine.dying = true;
+  leave(f, departure::exited);
+  os::fatal("an ended fiber was resumed");
+}
+
+void worker::leave(fiber_block& f, departure how) noexcept {
+  const std::int64_t now = read_clock();
+  serve(now);
+  end_stint(now);
+  f.state_since.store(now, std::memory_order_relaxed);  // before others can see f in the queue
+  scheduler::entity* chosen = nullptr;
+  {
+    spin_guard hold(queue_lock_);
+    empty_inbox(now);
+    switch (how) {
+      case departure::yielded: chosen = queue_.yield_and_pick(now); break;
+      case departure::parked: chosen = queue_.park_and_pick(now); break;
+      default:
+        queue_.dequeue(f, scheduler::leaving::exited, now);
+        chosen = queue_.pick(now);
+    }
+    publish_waiting();
+  }
+  resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
+  stint_began_ = now;
+  if (chosen == &f) return;
+  add_to(f.switches_voluntary, 1);
+  jump(f, chosen ? &block_of(*chosen) : nullptr, how);
+}
+
+void worker::set_default_slice(std::int64_t ns) noexcept {
+  spin_guard hold(queue_lock_);
+  queue_.set_default_slice(ns);
+}
+
+bool worker::should_yield() noexcept {
+  if (resched_.load(std::memory_order_relaxed)) return true;  // our own flag
+  if (may_look_later()) return false;
+  return !inbox_.seems_empty() || read_clock() >= std::min(look_again_, timers_.next_expiry());
+}
+
+void worker::checkpoint(fiber_block& f) noexcept {
+  if (!should_yield()) return;
+  const std::int64_t now = read_clock();
+  serve(now);
+  scheduler::entity* chosen = &f;
+  {
+    spin_guard hold(queue_lock_);
+    empty_inbox(now);
+    if (queue_.charge(now)) {
+      f.state_since.store(now, std::memory_order_relaxed);  // before others can see f in the queue
+      chosen = queue_.pick(now);
+    }
+    look_again_ = now + (chosen == &f ? queue_.time_left() : 0);
+    publish_waiting();
+  }
+  resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
+  if (chosen == &f) {
+    // A long stint with others waiting: worth another worker, whatever the average says.
+    if (now - stint_began_ > notify_cost_ns) ask_for_help();
+    return;
+  }
+  end_stint(now);
+  add_to(f.switches_involuntary, 1);
+  jump(f, &block_of(*chosen), departure::yielded);
+}
+
+void worker::begin(fiber_block& f) noexcept {
+  transition(f, block_state::runnable, block_state::running);
+  f.home.store(this, std::memory_order_relaxed);    // read by the fiber itself after the switch
+  f.on_stack.store(true, std::memory_order_relaxed);  // thieves look under the queue lock, where f is no longer
+  const std::int64_t waited = std::max<std::int64_t>(now_ - f.state_since.load(std::memory_order_relaxed), 0);  // statistics
+  add_to(f.wait_time, waited);
+  if (waited > f.wait_max.load(std::memory_order_relaxed)) f.wait_max.store(waited, std::memory_order_relaxed);  // statistics
+  latency_.record(waited);
+  running_ = &f;
+  stint_began_ = now_;
+  look_again_ = 0;
+}
+
+void worker::jump(fiber_block& f, fiber_block* next, departure how) noexcept {
+  left_ = &f;
+  left_how_ = how;
+  if (how == departure::yielded) transition(f, block_state::running, block_state::runnable);
+  if (next) {
+    begin(*next);
+  } else {
+    running_ = nullptr;
+  }
+  switch_context(f.machine, next ? next->machine : loop_, thread_);
+  // Some worker runs f again: begin() there has made itself f's home.
+  f.home.load(std::memory_order_relaxed)->settle();  // our own; written before the switch
+}
+
+// What has to wait until nobody is on the stack of the one that left. First act of whoever runs next on this worker.
+void worker::settle() noexcept {
+  fiber_block* f = left_;
+  left_ = nullptr;
+  if (!f) return;
+  switch (left_how_) {
+    case departure::yielded:
+      // release: pairs with rob(); the saved context is complete for a thief.
+      f->on_stack.store(false, std::memory_order_release);
+      break;
+    case departure::parked: settle_parked(*f); break;
+    case departure::exited: bury(*f); break;
+    case departure::none: os::fatal("a fiber left without a reason");
+  }
+}
+
+void worker::settle_parked(fiber_block& f) noexcept {
+  transition(f, block_state::running, block_state::parked);
+  f.on_stack.store(false, std::memory_order_relaxed);  // published by the exchange below
+  std::uint64_t word = f.word.load(std::memory_order_relaxed);  // confirmed by the exchange
+  const bool may_stop = f.may_stop == stoppable::yes;
+  const ticket current{&f, word >> parker::epoch_shift};
+  const std::uint64_t asleep =
+      (current.epoch << parker::epoch_shift) | parker::parked | (may_stop ? parker::stoppable_bit : 0);
+  // seq_cst: publishes the saved context to the one who uses the ticket, and precedes our look at the stop flag; pairs with
+  // unpark() and request_stop().
+  if ((word & parker::state_mask) == parker::armed && f.word.compare_exchange_strong(word, asleep, std::memory_order_seq_cst)) {
+    // From here on f may run elsewhere, end, and be reused: the ticket is all we may hold.
+    // seq_cst: after the exchange; pairs with request_stop(), which sets the flag and then looks at the word.
+    if (may_stop && f.stop_flag.load(std::memory_order_seq_cst)) unpark(current, wake::stopped);
+    return;
+  }
+  // The ticket was used while we were on the way: nobody else will queue f.
+  transition(f, block_state::parked, block_state::runnable);
+  enqueue(f, scheduler::joining::woken);
+}
+
+void worker::bury(fiber_block& f) noexcept {
+  discard_context(f.machine);
+  put_stack(f.memory);
+  f.memory = nullptr;
+  f.on_stack.store(false, std::memory_order_relaxed);  // nobody steals an ended fiber
+  transition(f, block_state::running, block_state::exited);
+  end_fiber(f);
+  bump(finished_);
+  core.fiber_ended();
+}
+
+void worker::enter(machine_context& self, machine_context&) {
+  fiber_block& f = *static_cast<fiber_block*>(self.owner);
+  f.home.load(std::memory_order_relaxed)->settle();  // our own; written before the switch
+  f.core.load(std::memory_order_relaxed)->run_body(f);  // set before f was runnable
+  f.home.load(std::memory_order_relaxed)->exit(f);   // not the worker we began on
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace lagom
