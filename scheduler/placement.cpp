@@ -145,6 +145,9 @@ void run_queue::rescale(entity& e, weight share) {
     }
     e.vlag = scale(e.vlag, before, after);
     e.share = share;
+    if (e.slice > 0) {
+      set_request(e, e.slice);
+    }
     return;
   }
   const virtual_time v = virtual_now();

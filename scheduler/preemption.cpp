@@ -49,7 +49,8 @@ virtual_time run_queue::window_end(const entity& e, moment when) const {
   const virtual_span span = low >= e.slice ? e.request : to_virtual(low, e.share);
   virtual_time end = earlier(e.virtual_deadline, e.vruntime + span);
   if (knobs_.window == window_rule::eligibility && low < e.slice && knobs_.preempt_short) {
-    end = earlier(end, virtual_time_of_others(e) + virtual_span{1});
+    // One virtual nanosecond beyond the mean of the others it is ineligible, however V is rounded.
+    end = earlier(end, virtual_time_of_others(e) + virtual_span{1 << virtual_time_bits});
   }
   return end;
 }

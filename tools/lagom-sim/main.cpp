@@ -14,8 +14,14 @@ namespace {
 constexpr int usage_error = 2;
 
 int replay_file(const std::string& path, bool is_compact) {
+  lagom::sim::scenario what;
   try {
-    const lagom::sim::scenario what = lagom::sim::read_scenario_file(path);
+    what = lagom::sim::read_scenario_file(path);
+  } catch (const lagom::sim::input_error& e) {
+    fmt::print(stderr, "lagom-sim: {}\n", e.what());
+    return usage_error;
+  }
+  try {
     const lagom::sim::json output = lagom::sim::replay(what).run();
     const std::string text = output.dump(is_compact ? -1 : 1) + "\n";
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
@@ -24,7 +30,7 @@ int replay_file(const std::string& path, bool is_compact) {
     }
     return 0;
   } catch (const lagom::sim::input_error& e) {
-    fmt::print(stderr, "lagom-sim: {}\n", e.what());
+    fmt::print(stderr, "lagom-sim: {}: {}\n", path, e.what());
     return usage_error;
   }
 }

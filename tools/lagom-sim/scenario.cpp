@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <ios>
 #include <iterator>
 
 #include "config.hpp"
@@ -163,18 +165,26 @@ scenario read_scenario(const json& document) {
   return result;
 }
 
-scenario read_scenario_file(const std::string& path) {
+namespace {
+
+std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     throw input_error(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.bad()) {
-    throw input_error(path, "cannot be read: is it a file?");
+  try {  // a folder opens, but does not read
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure& e) {
+    throw input_error(path, fmt::format("cannot be read: {}", e.code().message()));
   }
+}
+
+}  // namespace
+
+scenario read_scenario_file(const std::string& path) {
   json document;
   try {
-    document = json::parse(text);
+    document = json::parse(read_text(path));
   } catch (const json::parse_error& e) {
     std::string why = e.what();
     why.erase(0, why.find("] ") == std::string::npos ? 0 : why.find("] ") + 2);
