@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+namespace lagom::tests {
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LAGOM_TESTS_THREAD_SANITIZER
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define LAGOM_TESTS_THREAD_SANITIZER
+#endif
+
+#if defined(LAGOM_TESTS_THREAD_SANITIZER)
+inline constexpr bool under_thread_sanitizer = true;
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+
+}  // namespace lagom::tests
