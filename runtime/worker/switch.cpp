@@ -91,6 +91,7 @@ void worker::leave(fiber_block& f, departure how) noexcept {
         queue_.dequeue(f, scheduler::leaving::exited, now);
         chosen = queue_.pick(now);
     }
+    f.cpu_time.store(f.sum_exec, std::memory_order_relaxed);  // statistics
     publish_waiting();
   }
   resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
@@ -98,6 +99,13 @@ void worker::leave(fiber_block& f, departure how) noexcept {
   if (chosen == &f) return;
   add_to(f.switches_voluntary, 1);
   jump(f, chosen ? &block_of(*chosen) : nullptr, how);
+}
+
+void worker::arm_timer(fiber_block& f, std::int64_t expiry, ticket who) noexcept {
+  f.timer.expiry = expiry;
+  f.timer.who = who;
+  f.timer.home = this;
+  timers_.arm(f.timer);
 }
 
 void worker::set_default_slice(std::int64_t ns) noexcept {
