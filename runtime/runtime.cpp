@@ -8,7 +8,7 @@
 #include "options.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
-#include "os/signals.hpp"
+
 #include "worker/runtime_core.hpp"
 #include "worker/worker.hpp"
 

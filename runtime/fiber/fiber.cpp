@@ -37,12 +37,6 @@ fiber_block* free_blocks = nullptr;
 
 }  // namespace
 
-void transition(fiber_block& f, block_state from, block_state to) noexcept {
-  // relaxed: the state says who owns the fiber, it does not hand it over; the word, the queue lock and the inbox do.
-  LAGOM_ASSERT(f.state.load(std::memory_order_relaxed) == from);
-  f.state.store(to, std::memory_order_relaxed);
-}
-
 fiber_state visible(block_state s) noexcept {
   switch (s) {
     case block_state::free:

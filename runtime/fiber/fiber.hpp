@@ -17,6 +17,7 @@
 #include <lagom/fiber.hpp>
 
 #include "context.hpp"
+#include "os/assert.hpp"
 #include "park.hpp"
 #include "scheduler/run_queue.hpp"
 #include "stack.hpp"
@@ -63,6 +64,7 @@ struct alignas(64) fiber_block : parker, scheduler::entity {
   std::atomic<wait_reason> reason{wait_reason::none};
   stoppable may_stop = stoppable::no;        // of the wait in progress; goes into the word when it is parked
   std::uint32_t pin_count = 0;               // > 0: stays on its worker
+  bool was_woken = false;                    // runnable by a wake-up: its wait counts as wake latency
   machine_context machine;
   fiber_block* next = nullptr;               // in an inbox or a free list
   scheduler::joining arrival = scheduler::joining::spawned;  // while in an inbox: what it comes as
@@ -101,7 +103,11 @@ void add_to(std::atomic<T>& counter, std::type_identity_t<T> n) noexcept {
 }
 
 /// Changes the state; asserts what it was. The only writer of `state`.
-void transition(fiber_block& f, block_state from, block_state to) noexcept;
+inline void transition(fiber_block& f, block_state from, block_state to) noexcept {
+  // relaxed: the state says who owns the fiber, it does not hand it over; the word, the queue lock and the inbox do.
+  LAGOM_ASSERT(f.state.load(std::memory_order_relaxed) == from);
+  f.state.store(to, std::memory_order_relaxed);
+}
 fiber_state visible(block_state s) noexcept;
 
 inline fiber_block& block_of(scheduler::entity& e) noexcept { return static_cast<fiber_block&>(e); }

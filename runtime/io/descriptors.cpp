@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "descriptors.hpp"
 
-#include <bit>
 #include <new>
 
 #include <lagom/error.hpp>
 
-#include "fiber/park.hpp"
 #include "os/assert.hpp"
+#include "os/clock.hpp"
 #include "os/descriptor_wait.hpp"
 
 namespace lagom {
@@ -15,80 +14,46 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::size_t index_of(direction where) noexcept { return static_cast<std::size_t>(where); }
+constexpr std::int64_t report_interval_ns = 10'000'000'000;
 
-constexpr os::interest interest_of(direction where) noexcept {
-  return where == direction::read ? os::interest::readable : os::interest::writable;
-}
-
-constexpr wait_reason reason_of(direction where) noexcept {
-  return where == direction::read ? wait_reason::readable : wait_reason::writable;
-}
-
-// An error or a hang-up concerns both directions: the call that follows the wait will tell.
-constexpr os::readiness ready_for(direction where) noexcept {
-  return os::readiness::hung_up | os::readiness::error |
-         (where == direction::read ? os::readiness::readable : os::readiness::writable);
-}
-
-constexpr std::uint64_t make_token(int fd, std::uint32_t generation) noexcept {
-  return static_cast<std::uint64_t>(generation) << 32 | static_cast<std::uint32_t>(fd);
-}
-
-struct counted_wait {
-  descriptor_table& table;
-  explicit counted_wait(descriptor_table& t) noexcept : table(t) { table.wait_began(); }
-  ~counted_wait() { table.wait_ended(); }
-};
+// relaxed: only has to differ.
+std::atomic<std::uint64_t> last_serial{0};
 
 }  // namespace
 
-descriptor_table::~descriptor_table() {
-  for (unsigned k = 0; k < slab_count; ++k) {
-    // relaxed: nobody else is left.
-    place* slab = slabs_[k].load(std::memory_order_relaxed);
-    if (!slab) continue;
-    for (std::uint32_t i = 0; i < first_slab << k; ++i) delete slab[i].load(std::memory_order_relaxed);
-    delete[] slab;
-  }
-}
+descriptor_table::descriptor_table() noexcept : serial_(last_serial.fetch_add(1, std::memory_order_relaxed) + 1) {}
 
-descriptor_table::place* descriptor_table::place_of(int fd, bool make) noexcept {
-  const std::uint32_t shifted = static_cast<std::uint32_t>(fd) + first_slab;
-  const unsigned k = static_cast<unsigned>(std::bit_width(shifted)) - static_cast<unsigned>(std::bit_width(first_slab));
-  // acquire: pairs with the exchange below, in whoever made it.
-  place* slab = slabs_[k].load(std::memory_order_acquire);
-  if (!slab && make) {
-    place* fresh = new (std::nothrow) place[first_slab << k]();
-    if (!fresh) return nullptr;
-    // release: the places are empty for whoever finds them; acquire: as above, if another was first.
-    if (slabs_[k].compare_exchange_strong(slab, fresh, std::memory_order_acq_rel)) {
-      slab = fresh;
-    } else {
-      delete[] fresh;
-    }
-  }
-  return slab ? &slab[shifted - (first_slab << k)] : nullptr;
+descriptor_table::~descriptor_table() {
+  entries_.for_each([](std::atomic<entry*>& e) { delete e.load(std::memory_order_relaxed); });  // nobody else is left
 }
 
 descriptor_table::entry* descriptor_table::find(int fd) noexcept {
-  place* p = place_of(fd, false);
+  std::atomic<entry*>* place = entries_.find(static_cast<std::uint32_t>(fd));
   // acquire: pairs with the exchange in find_or_make().
-  return p ? p->load(std::memory_order_acquire) : nullptr;
+  return place ? place->load(std::memory_order_acquire) : nullptr;
 }
 
 descriptor_table::entry* descriptor_table::find_or_make(int fd) noexcept {
-  place* p = place_of(fd, true);
-  if (!p) return nullptr;
+  std::atomic<entry*>* place = entries_.find_or_make(static_cast<std::uint32_t>(fd));
+  if (!place) return nullptr;
   // acquire: pairs with the exchange below.
-  entry* e = p->load(std::memory_order_acquire);
+  entry* e = place->load(std::memory_order_acquire);
   if (e) return e;
   entry* fresh = new (std::nothrow) entry;
   if (!fresh) return nullptr;
   // release: publishes the entry; acquire: somebody else's.
-  if (p->compare_exchange_strong(e, fresh, std::memory_order_acq_rel)) return fresh;
+  if (place->compare_exchange_strong(e, fresh, std::memory_order_acq_rel)) return fresh;
   delete fresh;
   return e;
+}
+
+void descriptor_table::report(std::string_view line) noexcept {
+  if (!reporter_.say) return;
+  const std::int64_t now = os::monotonic_ns();
+  std::int64_t until = quiet_until_.load(std::memory_order_relaxed);
+  // relaxed: who wins may speak; nothing else hangs on it.
+  if (now < until || !quiet_until_.compare_exchange_strong(until, now + report_interval_ns, std::memory_order_relaxed)) return;
+  reporter_.say(reporter_.context, line);
 }
 
 // Asks for all that is waited for, under a new generation. REQUIRES: e.lock is held and somebody waits.
@@ -102,7 +67,7 @@ std::error_code descriptor_table::arm_registration(entry& e, int fd, os::poller&
     static_cast<void>(e.registered_with->remove(fd));
     e.registered_with = nullptr;
   }
-  const std::uint64_t token = make_token(fd, ++e.generation);
+  const std::uint64_t token = make_token(static_cast<std::uint32_t>(fd), ++e.generation);
   const bool known = e.registered_with != nullptr;
   std::error_code error = known ? here.modify(fd, wanted, token) : here.add(fd, wanted, token);
   if (known && error == std::errc::no_such_file_or_directory) {
@@ -133,6 +98,10 @@ std::error_code descriptor_table::enroll(entry& e, int fd, direction where, wait
 }
 
 std::error_code descriptor_table::wait(int fd, direction where, std::int64_t expiry) noexcept {
+  return wait(fd, where, expiry, reason_of(where));
+}
+
+std::error_code descriptor_table::wait(int fd, direction where, std::int64_t expiry, wait_reason why) noexcept {
   if (fd < 0) return std::make_error_code(std::errc::bad_file_descriptor);
   if (expiry <= 0) {
     preemption_point();  // a loop that polls with zero time-outs must not keep the others from running
@@ -150,7 +119,7 @@ std::error_code descriptor_table::wait(int fd, direction where, std::int64_t exp
       // A file that epoll does not take, such as a regular one, never makes anybody wait.
       return error == std::errc::operation_not_permitted ? std::error_code() : error;
     }
-    how = park(reason_of(where), expiry, stoppable::yes);
+    how = park(why, expiry, stoppable::yes);
     if (how != wake::notified) {
       spin_guard guard(e->lock);
       if (w.linked) {
@@ -175,7 +144,7 @@ void descriptor_table::deliver(const os::poll_event& event) noexcept {
   std::size_t count = 0;
   {
     spin_guard guard(e->lock);
-    if (make_token(fd, e->generation) != event.token) return;
+    if (make_token(static_cast<std::uint32_t>(fd), e->generation) != event.token) return;
     for (const direction where : {direction::read, direction::write}) {
       waiter*& slot = e->waiting[index_of(where)];
       if (!slot || !os::any_of(event.ready, ready_for(where))) continue;

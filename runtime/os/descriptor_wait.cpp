@@ -2,13 +2,15 @@
 #include "descriptor_wait.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <limits>
 
+#include "assert.hpp"
 #include "clock.hpp"
 
 namespace lagom::os {
@@ -27,38 +29,72 @@ short poll_events(interest wanted) noexcept {
 }
 
 // > 0: something is the case; 0: expired; < 0: errno.
-int poll_until(pollfd& what, std::int64_t expiry_ns) noexcept {
-  if (expiry_ns == never) return ::ppoll(&what, 1, nullptr, nullptr);
+int poll_until(std::span<pollfd> what, std::int64_t expiry_ns) noexcept {
+  if (expiry_ns == never) return ::ppoll(what.data(), what.size(), nullptr, nullptr);
   const std::int64_t left = expiry_ns <= 0 ? 0 : std::max<std::int64_t>(expiry_ns - monotonic_ns(), 0);
   const timespec timeout{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-  return ::ppoll(&what, 1, &timeout, nullptr);
+  return ::ppoll(what.data(), what.size(), &timeout, nullptr);
+}
+
+std::error_code poll_repeatedly(std::span<pollfd> what, std::int64_t expiry_ns) noexcept {
+  // poll() passes over negative descriptors, for ever if there is no limit.
+  if (what[0].fd < 0) return as_error(EBADF);
+  const int saved = errno;
+  int found = 0;
+  do {
+    found = poll_until(what, expiry_ns);
+  } while (found < 0 && errno == EINTR);
+  std::error_code result;
+  if (found < 0) {
+    result = as_error(errno);
+  } else if (found == 0) {
+    result = as_error(ETIMEDOUT);
+  } else if ((what[0].revents & POLLNVAL) != 0) {
+    result = as_error(EBADF);
+  }
+  errno = saved;
+  return result;
 }
 
 }  // namespace
 
 std::error_code wait_for_descriptor(int descriptor, interest wanted, std::int64_t expiry_ns) noexcept {
-  // poll() passes over negative descriptors, for ever if there is no limit.
-  if (descriptor < 0) return as_error(EBADF);
+  std::array<pollfd, 1> what{{{descriptor, poll_events(wanted), 0}}};
+  return poll_repeatedly(what, expiry_ns);
+}
+
+std::error_code wait_for_descriptor(int descriptor, interest wanted, std::int64_t expiry_ns, waker& stopper) noexcept {
+  LAGOM_ASSERT(stopper.event_fd_ >= 0);
+  std::array<pollfd, 2> what{{{descriptor, poll_events(wanted), 0}, {stopper.event_fd_, POLLIN, 0}}};
+  const std::error_code result = poll_repeatedly(what, expiry_ns);
+  if ((what[1].revents & POLLIN) == 0) return result;
+  std::uint64_t count = 0;
+  static_cast<void>(read_descriptor(stopper.event_fd_, std::as_writable_bytes(std::span(&count, 1))));
+  return as_error(EINTR);
+}
+
+std::error_code waker::open() noexcept {
+  if (event_fd_ >= 0) return {};
   const int saved = errno;
-  std::error_code result;
-  for (;;) {
-    pollfd what{descriptor, poll_events(wanted), 0};
-    const int found = poll_until(what, expiry_ns);
-    if (found > 0) {
-      if ((what.revents & POLLNVAL) != 0) result = as_error(EBADF);
-      break;
-    }
-    if (found == 0) {
-      result = as_error(ETIMEDOUT);
-      break;
-    }
-    if (errno != EINTR) {
-      result = as_error(errno);
-      break;
-    }
-  }
+  event_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const std::error_code result = event_fd_ < 0 ? as_error(errno) : std::error_code();
   errno = saved;
   return result;
+}
+
+waker::~waker() {
+  if (event_fd_ >= 0) ::close(event_fd_);
+}
+
+waker& waker::of_this_thread() noexcept {
+  thread_local waker own;
+  return own;
+}
+
+void waker::notify() noexcept {
+  const std::uint64_t one = 1;
+  const transfer written = write_descriptor(event_fd_, std::as_bytes(std::span(&one, 1)));
+  LAGOM_ASSERT_MSG(!written.error, "eventfd write failed: was the runtime's descriptor closed by someone?");
 }
 
 transfer read_descriptor(int descriptor, std::span<std::byte> into) noexcept {

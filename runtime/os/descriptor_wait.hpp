@@ -16,6 +16,30 @@ namespace lagom::os {
 // without readiness, such as a regular one, is always ready.
 std::error_code wait_for_descriptor(int descriptor, interest wanted, std::int64_t expiry_ns) noexcept;
 
+// Ends another thread's wait_for_descriptor. Not moved: others hold its address.
+class waker {
+ public:
+  // The calling thread's own; gone when the thread ends.
+  static waker& of_this_thread() noexcept;
+  waker(const waker&) = delete;
+  waker& operator=(const waker&) = delete;
+
+  // Gets the descriptor it needs, once. EMFILE, ENFILE, ENOMEM: then it can be tried again.
+  std::error_code open() noexcept;
+  // Ends the present or the next wait with this waker. Any thread.
+  void notify() noexcept;
+
+ private:
+  friend std::error_code wait_for_descriptor(int, interest, std::int64_t, waker&) noexcept;
+  waker() noexcept = default;
+  ~waker();
+  int event_fd_ = -1;
+};
+
+// As above; std::errc::interrupted after notify().
+// REQUIRES: stopper is open and the calling thread's.
+std::error_code wait_for_descriptor(int descriptor, interest wanted, std::int64_t expiry_ns, waker& stopper) noexcept;
+
 // What one system call moved, or why it did not. errno is left alone.
 struct transfer {
   std::size_t count = 0;

@@ -33,12 +33,13 @@ fiber_block* current_fiber() noexcept {
 }
 
 worker::worker(runtime_core& c, unsigned i)
-    : core(c), index(i), random_(0x9e3779b97f4a7c15u * (i + 1)), queue_(c.knobs) {}
+    : core(c), index(i), random_((c.options.chaos_seed | 1) * 0x9e3779b97f4a7c15u + i), queue_(c.knobs) {}
 
 void worker::run() {
   this_worker = this;
   thread_ = thread_state::of_this_thread();
   adopt_thread(loop_);
+  const os::alternate_stack faults;  // an overflow is reported from here: the fiber's own stack is used up
   now_ = clock_.now();
   started_.store(now_, std::memory_order_relaxed);  // statistics
   core.worker_started(*this);

@@ -80,7 +80,7 @@ void make_runnable(fiber_block& f) noexcept {
   const bool elsewhere = here && f.allowed && !f.allowed[here->index];
   const bool stays = f.pin_count != 0 || f.on_rq || elsewhere;  // on_rq: delayed, still counted by its queue
   if (here == &home || (here && &here->core == &home.core && !stays)) {
-    here->enqueue(f, scheduler::joining::woken);
+    here->enqueue_woken(f);
     return;
   }
   f.arrival = scheduler::joining::woken;
@@ -122,6 +122,13 @@ bool end_wait(parker& p, std::uint64_t& word) noexcept {
 
 }  // namespace
 
+wake end_armed_wait(fiber_block& f) noexcept {
+  const std::uint64_t word = f.word.load(std::memory_order_acquire);  // pairs with unpark
+  LAGOM_ASSERT((word & parker::state_mask) == parker::used);
+  f.word.store((word >> parker::epoch_shift) << parker::epoch_shift, std::memory_order_relaxed);  // ours again until the next arm()
+  return cause_in(word);
+}
+
 void disarm() noexcept {
   std::uint64_t word = 0;
   end_wait(caller(), word);
@@ -148,10 +155,7 @@ wake park(wait_reason reason, std::int64_t expiry, stoppable stop) noexcept {
     w->arm_timer(*f, expiry, {f, f->word.load(std::memory_order_relaxed) >> parker::epoch_shift});  // ours
   }
   w->park(*f);
-  word = f->word.load(std::memory_order_acquire);  // pairs with unpark
-  LAGOM_ASSERT((word & parker::state_mask) == parker::used);
-  f->word.store((word >> parker::epoch_shift) << parker::epoch_shift, std::memory_order_relaxed);  // ours again until the next arm()
-  const wake cause = cause_in(word);
+  const wake cause = end_armed_wait(*f);
   if (timed && cause != wake::expired) f->timer.home->timers().cancel(f->timer);
   return cause;
 }

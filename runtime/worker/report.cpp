@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
+#include <cstdio>
 #include <ostream>
+#include <span>
 #include <sstream>
 
 #include "os/clock.hpp"
+#include "os/descriptor_wait.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -11,6 +14,17 @@
 namespace lagom {
 inline namespace v0 {
 namespace detail {
+
+namespace {
+
+// n: what snprintf said; it may have cut the line.
+template <std::size_t Size>
+void write_line(int fd, const char (&line)[Size], int n) noexcept {
+  const std::size_t length = std::min(Size - 1, static_cast<std::size_t>(std::max(n, 0)));
+  os::write_descriptor(fd, std::as_bytes(std::span(line, length)));
+}
+
+}  // namespace
 
 std::vector<fiber_info> runtime_core::list_fibers() const {
   struct request {
@@ -59,6 +73,37 @@ void runtime_core::dump(std::ostream& out) const {
     if (!f.wait_reason.empty()) out << " (" << f.wait_reason << ")";
     out << " since " << f.since.count() / 1000 << " us\n";
   }
+}
+
+// No lock, no allocation: the process is dying, perhaps inside one of them.
+void runtime_core::dump_all(int fd) noexcept {
+  for_each_block(
+      [](fiber_block& f, void* to) {
+        const block_state state = f.state.load(std::memory_order_relaxed);  // whatever is there
+        if (state == block_state::free || state == block_state::exited) return;
+        char line[160];
+        const int n = std::snprintf(line, sizeof line, "fiber %llu: %s %s\n", static_cast<unsigned long long>(f.serial),
+                                    to_string(visible(state)),
+                                    state == block_state::parked ? to_string(f.reason.load(std::memory_order_relaxed)) : "");  // whatever is there
+        write_line(*static_cast<int*>(to), line, n);
+      },
+      &fd);
+}
+
+// In a signal handler, on the alternate stack.
+bool runtime_core::describe_overflow(void* address, int fd) noexcept {
+  std::byte *low = nullptr, *high = nullptr;
+  if (!find_guard(address, &low, &high)) return false;
+  const fiber_block* f = current_fiber();
+  const bool is_own = f && f->memory && f->memory->low == low;
+  char line[256];
+  const int n = std::snprintf(line, sizeof line,
+                              "lagom: stack overflow in fiber %llu '%s': its stack is %p to %p (%zu KiB); spawn it with a larger "
+                              "attributes::stack_size\n",
+                              is_own ? static_cast<unsigned long long>(f->serial) : 0ull, is_own && f->attrs ? f->attrs->name.c_str() : "",
+                              static_cast<void*>(low), static_cast<void*>(high), static_cast<std::size_t>(high - low) / 1024);
+  write_line(fd, line, n);
+  return true;
 }
 
 void runtime_core::report_deadlock() {

@@ -32,7 +32,7 @@ unsigned choose_worker_count(const runtime_options& o, const topology::machine& 
 runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::features checked_knobs)
     : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
       plan(topology::plan_workers(machine, choose_worker_count(options, machine))), idle(static_cast<unsigned>(plan.cpu_of_worker.size())),
-      overseer(*this) {
+      overseer(*this), chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
   const auto quota = os::cpu_quota(options.cgroup_root);
   // Spinning on a CPU that somebody else of us needs would take the time from where the work is.
@@ -42,6 +42,8 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
     const bool subset = machine.cpus.size() < machine.online;
     pin_used = subset && !quota && n == machine.cpus.size() ? pin::cpu : pin::none;
   }
+  os::set_fatal_hook(&dump_all);
+  os::install_fault_handler(&describe_overflow);
   default_stack = whole_stack(options.stack_size, 0);
   workers.reserve(n);
   for (unsigned i = 0; i < n; ++i) workers.push_back(std::make_unique<worker>(*this, i));
@@ -53,7 +55,7 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
   }
 }
 
-runtime_core::~runtime_core() = default;
+runtime_core::~runtime_core() { os::remove_fault_handler(); }
 
 std::size_t runtime_core::whole_stack(std::size_t usable, std::size_t callable) const noexcept {
   const std::size_t page = os::page_size();

@@ -61,6 +61,8 @@ class runtime_core {
   runtime_stats stats() const;
   void log(std::string_view line) const;
   void report_deadlock();
+  static void dump_all(int fd) noexcept;      // every runtime's fibers, while the process dies
+  static bool describe_overflow(void* address, int fd) noexcept;
 
   // ---- Workers
   worker& choose_worker(const fiber_block* f) noexcept;  // for a fiber that comes from outside
@@ -81,6 +83,7 @@ class runtime_core {
   idle_workers idle;
   monitor overseer;
   bool may_spin = false;
+  const bool chaos;                           // runtime_options::chaos_seed: perturb everything that may be perturbed
   pin pin_used = pin::none;
   std::size_t default_stack = 0;              // whole pages
 

@@ -24,6 +24,7 @@ void worker::end_stint(std::int64_t now) noexcept {
 
 void worker::join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept {
   f.home.store(this, std::memory_order_relaxed);  // published by the queue lock
+  f.was_woken |= why == scheduler::joining::woken;
   // relaxed: looked at by the worker's preemption points, which then take the lock.
   if (queue_.enqueue(f, why, now)) resched_.store(true, std::memory_order_relaxed);
 }
@@ -63,6 +64,12 @@ bool worker::may_look_later() const noexcept {
 }
 
 void worker::yield(fiber_block& f) noexcept {
+  if (core.chaos && f.pin_count == 0) {
+    unpark(arm(), wake::notified);  // used before it parks: settle_parked() scatters it
+    leave(f, departure::parked);
+    end_armed_wait(f);
+    return;
+  }
   if (may_look_later()) return;
   leave(f, departure::yielded);
 }
@@ -114,6 +121,7 @@ void worker::set_default_slice(std::int64_t ns) noexcept {
 }
 
 bool worker::should_yield() noexcept {
+  if (core.chaos) return true;
   if (resched_.load(std::memory_order_relaxed)) return true;  // our own flag
   if (may_look_later()) return false;
   return !inbox_.seems_empty() || read_clock() >= std::min(look_again_, timers_.next_expiry());
@@ -121,6 +129,7 @@ bool worker::should_yield() noexcept {
 
 void worker::checkpoint(fiber_block& f) noexcept {
   if (!should_yield()) return;
+  if (core.chaos && random() % 4 == 0) return yield(f);
   const std::int64_t now = read_clock();
   serve(now);
   scheduler::entity* chosen = &f;
@@ -152,7 +161,10 @@ void worker::begin(fiber_block& f) noexcept {
   const std::int64_t waited = std::max<std::int64_t>(now_ - f.state_since.load(std::memory_order_relaxed), 0);  // statistics
   add_to(f.wait_time, waited);
   if (waited > f.wait_max.load(std::memory_order_relaxed)) f.wait_max.store(waited, std::memory_order_relaxed);  // statistics
-  latency_.record(waited);
+  if (f.was_woken) {
+    f.was_woken = false;
+    latency_.record(waited);
+  }
   running_ = &f;
   stint_began_ = now_;
   look_again_ = 0;
@@ -206,7 +218,28 @@ void worker::settle_parked(fiber_block& f) noexcept {
   }
   // The ticket was used while we were on the way: nobody else will queue f.
   transition(f, block_state::parked, block_state::runnable);
+  enqueue_woken(f);
+}
+
+void worker::enqueue_woken(fiber_block& f) noexcept {
+  if (core.chaos && scatter(f)) return;
   enqueue(f, scheduler::joining::woken);
+}
+
+std::uint64_t worker::random() noexcept {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  return random_ ^= random_ << 17;
+}
+
+// Chaos mode: a runnable fiber goes to any worker, so that nothing can lean on staying where it was.
+bool worker::scatter(fiber_block& f) noexcept {
+  if (f.pin_count != 0 || f.on_rq) return false;
+  const std::size_t target = random() % core.workers.size();
+  if (target == index || (f.allowed && !f.allowed[target])) return false;
+  f.arrival = scheduler::joining::woken;
+  core.workers[target]->send(f);
+  return true;
 }
 
 void worker::bury(fiber_block& f) noexcept {

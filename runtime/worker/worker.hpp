@@ -60,6 +60,8 @@ class alignas(64) worker {
   void put_stack(stack* s) noexcept;
 
   // ---- For the worker's own thread.
+  /// A fiber has become runnable by a wake-up that the running fiber, a timer or a descriptor of this worker caused.
+  void enqueue_woken(fiber_block& f) noexcept;
   /// Puts a runnable fiber on this worker's queue. REQUIRES: state is runnable, no queue lock held.
   void enqueue(fiber_block& f, scheduler::joining why) noexcept;
   fiber_block* running() noexcept { return running_; }
@@ -137,6 +139,9 @@ class alignas(64) worker {
   void settle_parked(fiber_block& f) noexcept;
   bool may_look_later() const noexcept;
 
+  std::uint64_t random() noexcept;
+  bool scatter(fiber_block& f) noexcept;
+
   // steal.cpp
   bool steal() noexcept;
   void ask_for_help() noexcept;
@@ -156,7 +161,7 @@ class alignas(64) worker {
   stack* stacks_ = nullptr;
   unsigned block_count_ = 0, stack_count_ = 0;
   std::int64_t idle_average_ = 0;
-  std::uint64_t random_;
+  std::uint64_t random_;                    // chaos mode
   std::uint64_t next_serial_ = 0, serials_left_ = 0;
 
   // ---- Guarded by queue_lock_: taken by the worker once per step; thieves only try it.
@@ -180,6 +185,9 @@ class alignas(64) worker {
 
   friend class runtime_core;
 };
+
+/// Ends a wait of the calling fiber whose ticket is used; gives the cause.
+wake end_armed_wait(fiber_block& f) noexcept;
 
 /// The calling thread's worker, nullptr on any other thread. Out of line on purpose, see current_fiber().
 worker* current_worker() noexcept;
