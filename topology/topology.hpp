@@ -21,8 +21,8 @@ namespace lagom::topology {
 inline constexpr unsigned none = ~0u;
 
 enum class level : std::uint8_t { core, cluster, llc, package, node, machine };
-inline constexpr std::array levels{level::core,    level::cluster, level::llc,
-                                   level::package, level::node,    level::machine};
+inline constexpr std::array<level, 6> levels{level::core,    level::cluster, level::llc,
+                                              level::package, level::node,    level::machine};
 
 // How far two CPUs are apart. The numbers are part of the interface: smaller is nearer.
 enum class distance : std::uint8_t {

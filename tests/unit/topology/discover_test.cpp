@@ -197,7 +197,8 @@ TEST_CASE("errors of files") {
   for (const char* spec : {"xml:", "xml:-"}) CHECK(mentions(error_of<std::invalid_argument>(spec), "a file name"));
   std::ifstream stream(LAGOM_TOPOLOGY_GOLDEN "/sparse_odd.xml");
   const std::string good(std::istreambuf_iterator<char>(stream), {});
-  for (const std::string& content : {std::string(), std::string("hello\n"), good.substr(0, 2000),
+  // 1500: not within an object; hwloc 2.9 would leak it.
+  for (const std::string& content : {std::string(), std::string("hello\n"), good.substr(0, 1500),
                                      std::string("<?xml version=\"1.0\"?>\n<topology version=\"2.0\"></topology>\n")}) {
     const temporary_file bad(content);
     CHECK(mentions(error_of<std::invalid_argument>(bad.spec()), "not a topology of hwloc"));
