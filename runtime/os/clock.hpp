@@ -8,6 +8,8 @@
 #include <x86intrin.h>
 #endif
 
+#include "counter_fit.hpp"
+
 namespace lagom::os {
 
 // As an expiry: never. Far enough to be compared like any other.
@@ -57,52 +59,31 @@ inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
 // A cheaper CLOCK_MONOTONIC: one counter read, one multiplication. One per worker thread; not shared.
 //
-// The counter is tied to CLOCK_MONOTONIC again after each window of about 1 ms of counter time, so the two stay
-// within about 0.2 us of each other, whatever happened to the counter in between (suspend, migration of the virtual
-// machine, a debugger). It never goes backwards: being ahead is worked off by running slower for one window.
+// The counter is tied to CLOCK_MONOTONIC again after each window of about 1 ms of counter time (see counter_fit.hpp),
+// so the two stay within about 0.2 us of each other, whatever happened to the counter in between: suspend, migration
+// of the virtual machine, a debugger. It never goes backwards: being ahead is worked off by running slower.
 // Where the kernel itself does not trust the counter as its clock source, now() is monotonic_ns().
 class fast_clock {
  public:
   fast_clock() noexcept;
 
   [[nodiscard]] std::int64_t now() noexcept {
-    const std::uint64_t elapsed = ticks() - anchor_ticks_;
-    if (elapsed >= window_ticks_) [[unlikely]] {
+    const std::uint64_t counted = ticks();
+    if (!fit_.covers(counted)) [[unlikely]] {
       return anchor();
     }
-    return anchor_ns_ + static_cast<std::int64_t>((elapsed * multiplier_) >> fraction_bits);
+    return fit_.at(counted);
   }
 
   // False: now() reads the kernel's clock each time.
-  [[nodiscard]] bool uses_counter() const noexcept { return uses_counter_; }
+  [[nodiscard]] bool uses_counter() const noexcept { return fit_.trusts_counter(); }
 
  private:
-  // window_ticks_ is at most 2^26 and multiplier_ at most 2^37, so the product above fits.
-  static constexpr unsigned fraction_bits = 32;
-
-  struct moment {
-    std::uint64_t ticks;
-    std::int64_t ns;
-  };
-
   std::int64_t anchor() noexcept;
-  moment sample() noexcept;
-  void learn_rate(const moment& here) noexcept;
-  [[nodiscard]] bool disagrees(const moment& here) const noexcept;
-  void set_window(const moment& here, std::int64_t floor_ns) noexcept;
 
-  std::uint64_t anchor_ticks_ = 0;
-  std::uint64_t window_ticks_ = 0;  // 0: every now() goes through anchor()
-  std::uint64_t multiplier_ = 0;    // nanoseconds per tick, 32 fractional bits; slowed down while ahead
-  std::int64_t anchor_ns_ = 0;
-
-  std::int64_t anchor_true_ns_ = 0;  // the kernel's time then; anchor_ns_ may have been ahead
-  std::uint64_t rate_ = 0;           // as multiplier_, undisturbed
-  moment older_{};          // the rate is measured from here …
-  moment newer_{};          // … and will be from here when older_ is too old
-  std::uint64_t narrow_ticks_ = 0;
-  unsigned surprises_ = 0;
-  bool uses_counter_ = false;
+  counter_fit fit_;
+  std::uint64_t narrow_ticks_ = 0;  // a pair of readings this close together is good
+  std::int64_t latest_ns_ = 0;     // without counter: the last answer
 };
 
 }  // namespace lagom::os

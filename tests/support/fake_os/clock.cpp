@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "os/clock.hpp"
 
-#include <algorithm>
-
 #include "os/assert.hpp"
 #include "state.hpp"
 
@@ -45,12 +43,12 @@ std::int64_t thread_cpu_ns() noexcept { return fake_os::now() - fake_os::time_at
 
 std::uint64_t ticks_per_us() noexcept { return 1000; }
 
-// A window of 0: every now() comes to anchor().
+// A fit that covers nothing: every now() comes to anchor().
 fast_clock::fast_clock() noexcept = default;
 
 std::int64_t fast_clock::anchor() noexcept {
-  anchor_ns_ = monotonic_ns();
-  return anchor_ns_;
+  latest_ns_ = monotonic_ns();
+  return latest_ns_;
 }
 
 }  // namespace lagom::os
