@@ -76,8 +76,8 @@ using algorithms = boost::intrusive::rbtree_algorithms<augmented_traits>;
 // All that was in a subtree and is no longer.
 struct gone {
   virtual_time min_vruntime;
-  nanos min_slice;
-  nanos max_slice;
+  std::uint32_t min_slice;
+  std::uint32_t max_slice;
 };
 
 bool is_unaffected(const entity& node, const gone& lost) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "entity.hpp"
+
 namespace lagom::scheduler {
 
 namespace {
@@ -31,16 +33,20 @@ struct duration_name {
   std::string_view name;
   nanos features::*field;
   nanos least;
+  nanos most;
+  std::string_view values;
 };
-constexpr nanos longest_duration = 1'000'000'000'000;
-constexpr std::string_view duration_values = "nanoseconds, 0 to 1000000000000 (slices: at least 1)";
+constexpr nanos longest_overrun = 1'000'000'000'000;
+constexpr std::string_view slice_values = "nanoseconds, 1 to 4000000000";
+constexpr std::string_view overrun_values = "nanoseconds, 0 to 1000000000000";
+static_assert(slice_limit == 4'000'000'000);
 constexpr duration_name durations[] = {
-    {"base_slice", &features::base_slice, 1},
-    {"norm_slice", &features::norm_slice, 1},
-    {"credit_granularity", &features::credit_granularity, 0},
-    {"debt_granularity", &features::debt_granularity, 0},
-    {"slice_min", &features::slice_min, 1},
-    {"slice_max", &features::slice_max, 1},
+    {"base_slice", &features::base_slice, 1, slice_limit, slice_values},
+    {"norm_slice", &features::norm_slice, 1, slice_limit, slice_values},
+    {"credit_granularity", &features::credit_granularity, 0, longest_overrun, overrun_values},
+    {"debt_granularity", &features::debt_granularity, 0, longest_overrun, overrun_values},
+    {"slice_min", &features::slice_min, 1, slice_limit, slice_values},
+    {"slice_max", &features::slice_max, 1, slice_limit, slice_values},
 };
 
 // The enumerated knobs: position in `values` is the enumerator.
@@ -115,7 +121,7 @@ std::string_view next_part(std::string_view& text, char between) {
 std::optional<nanos> number(std::string_view text) {
   nanos value = 0;
   for (char c : text) {
-    if (c < '0' || c > '9' || value > longest_duration) {
+    if (c < '0' || c > '9' || value > longest_overrun) {
       return std::nullopt;
     }
     value = value * 10 + (c - '0');
@@ -141,7 +147,7 @@ features_error set_value(features& f, std::string_view name, std::string_view va
   for (const auto& duration : durations) {
     if (duration.name == name) {
       const auto read = number(value);
-      if (!read || *read < duration.least || *read > longest_duration) {
+      if (!read || *read < duration.least || *read > duration.most) {
         return features_error::bad_value;
       }
       f.*duration.field = *read;
@@ -186,7 +192,7 @@ std::string_view features::values_of(std::string_view name) {
   }
   for (const auto& duration : durations) {
     if (duration.name == name) {
-      return duration_values;
+      return duration.values;
     }
   }
   for (const auto& choice : choices) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Where on the virtual line an entity lands when it joins, and what it takes along when it leaves.
-#include <algorithm>
-
-#include "arithmetic.hpp"
-#include "run_queue.hpp"
+#include "run_queue_inline.hpp"
 
 namespace lagom::scheduler {
 
@@ -19,9 +16,9 @@ virtual_span repaid(virtual_span debt, virtual_span passed) {
 
 virtual_span run_queue::lag_limit(const entity& e, nanos granularity) const {
   if (knobs_.lag_limit == lag_rule::twice_own_slice) {
-    return to_virtual(std::max(2 * e.slice, granularity), e.share);
+    return to_virtual(std::max(2 * nanos{e.slice}, granularity), e.share);
   }
-  return to_virtual(longest_slice() + granularity, e.share);
+  return to_virtual(longest_queued_slice() + granularity, e.share);
 }
 
 // Stores e's lag, within its limits. True if what is stored is not simply V - vruntime, so e has to be placed again.

@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // How long the current entity is protected from displacement, and whether one that has just joined displaces it.
-#include <algorithm>
-
-#include "arithmetic.hpp"
-#include "run_queue.hpp"
+#include "run_queue_inline.hpp"
 
 namespace lagom::scheduler {
-
-bool run_queue::is_protected(const entity& e) const {
-  if (knobs_.window == window_rule::request) {
-    return knobs_.run_to_parity && e.is_window_open && e.window == e.virtual_deadline;
-  }
-  return is_before(e.vruntime, e.window);
-}
 
 bool run_queue::is_protected() const { return current_ != nullptr && current_->on_rq && is_protected(*current_); }
 
@@ -42,7 +32,7 @@ virtual_time run_queue::window_end(const entity& e, moment when) const {
     return knobs_.norm_slice >= e.slice ? e.virtual_deadline
                                         : earlier(e.virtual_deadline, e.vruntime + to_virtual(knobs_.norm_slice, e.share));
   }
-  const nanos low = shortest_slice();
+  const nanos low = shortest_queued_slice();
   if (knobs_.window == window_rule::shortest_slice && low >= e.slice) {
     return e.virtual_deadline;
   }
@@ -53,11 +43,6 @@ virtual_time run_queue::window_end(const entity& e, moment when) const {
     end = earlier(end, virtual_time_of_others(e) + virtual_span{1 << virtual_time_bits});
   }
   return end;
-}
-
-void run_queue::protect(entity& e) {
-  e.is_window_open = true;
-  e.window = knobs_.window == window_rule::request ? e.virtual_deadline : window_end(e, moment::pick);
 }
 
 void run_queue::tighten_window(entity& e) {

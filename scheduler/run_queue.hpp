@@ -81,7 +81,10 @@ class run_queue {
   void request_resched() { need_resched_ = true; }  // until the next pick
   // The current entity is within its window of run to parity.
   [[nodiscard]] bool is_protected() const;
-  [[nodiscard]] bool is_eligible(const entity& e) const;
+  // Owed service or even: lag >= 0, without the division of V, which would round away what decides.
+  [[nodiscard]] bool is_eligible(const entity& e) const {
+    return static_cast<wide>(key(e).ticks) * static_cast<wide>(total_weight_) <= offsets_;
+  }
   // V, the weighted mean of all vruntimes, rounded down; of an empty queue its last value.
   [[nodiscard]] virtual_time virtual_now() const;
   // What e, queued here, is owed (negative: owes), in real nanoseconds.
@@ -115,8 +118,8 @@ class run_queue {
   void wake_delayed(entity& e);
 
   // preemption.cpp
-  [[nodiscard]] bool is_protected(const entity& e) const;
-  void protect(entity& e);
+  [[nodiscard]] inline bool is_protected(const entity& e) const;
+  inline void protect(entity& e);
   void tighten_window(entity& e);
   void end_protection(entity& e);
   enum class moment : std::uint8_t { pick, failed_preemption };
@@ -127,23 +130,31 @@ class run_queue {
   bool request_preemption();
   bool check_preemption(entity& e, joining why);
 
-  // run_queue.cpp
+  // run_queue_inline.hpp: the way of every step
   enum class honour : std::uint8_t { protection, nothing };
-  entity* choose(honour what);
-  entity* choose_runnable(honour what);
-  void account(entity& e, nanos ran);
+  inline entity* choose(honour what);
+  inline entity* choose_runnable(honour what);
+  inline entity* switch_to(entity* next);
+  inline void account(entity& e, nanos ran);
+  inline void account_until(nanos now);
+  inline void forfeit();
+  inline bool renew_if_over(entity& e);
+  inline void renew(entity& e);
+  inline void move(entity& e, virtual_span by);
+  inline void set_request(entity& e, nanos slice);
+  inline void insert(entity& e);
+  inline void move_origin(virtual_time to);
+  inline void add_to_sums(const entity& e);
+  inline void remove_from_sums(const entity& e);
+
+  // run_queue.cpp: what is rare
+  entity* first_eligible();
+  entity* drop_sleepers(entity& sleeper, honour what);
   void account_long(entity& e, nanos ran);
-  bool renew_if_over(entity& e);
-  void renew(entity& e);
-  void move(entity& e, virtual_span by);
-  void set_request(entity& e, nanos slice);
-  void insert(entity& e);
-  void add_to_sums(const entity& e);
-  void remove_from_sums(const entity& e);
-  void move_origin(virtual_time to);
+  void renew_far(entity& e);
   [[nodiscard]] virtual_span key(const entity& e) const { return e.vruntime - origin_; }
-  [[nodiscard]] nanos shortest_slice() const;
-  [[nodiscard]] nanos longest_slice() const;
+  [[nodiscard]] nanos shortest_queued_slice() const;
+  [[nodiscard]] nanos longest_queued_slice() const;
 
   entity* current_ = nullptr;
   entity* buddy_ = nullptr;  // goes first at the next pick if eligible

@@ -5,12 +5,9 @@
 
 namespace lagom::scheduler {
 
-void waiting::insert(entity& newcomer) {
-  assert(newcomer.where == place::nowhere);
-  assert(newcomer.slice > 0);
-  if (front_size_ == 0) {
-    front_slice_ = newcomer.slice;
-  } else if (newcomer.slice != front_slice_) {
+// Somewhere before the tail of the front if it is near, else in the tree.
+void waiting::insert_inside(entity& newcomer) {
+  if (newcomer.slice != front_slice_) {
     tree_.insert(newcomer);
     return;
   }
@@ -23,14 +20,6 @@ void waiting::insert(entity& newcomer) {
     }
   }
   link_after(*at, newcomer);
-}
-
-void waiting::erase(entity& leaver) {
-  if (leaver.where == place::front) {
-    unlink(leaver);
-  } else {
-    tree_.erase(leaver);
-  }
 }
 
 void waiting::move_head_to_tree(std::size_t count) {

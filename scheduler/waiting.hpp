@@ -31,8 +31,8 @@ class waiting {
 
   [[nodiscard]] bool is_empty() const { return front_size_ == 0 && tree_.is_empty(); }
   // newcomer.sequence decides among equal virtual deadlines.
-  void insert(entity& newcomer);
-  void erase(entity& leaver);
+  inline void insert(entity& newcomer);
+  inline void erase(entity& leaver);
 
   // The earliest virtual deadline among those with vruntime <= limit, which is V; nullptr if there is none. May move
   // some from the front to the tree. V costs a division, so the caller tries head() before when all are in front.
@@ -46,6 +46,10 @@ class waiting {
   // REQUIRES: not empty.
   [[nodiscard]] nanos shortest_slice() const;
   [[nodiscard]] nanos longest_slice() const;
+  // Quick and sufficient, not exact: false as soon as anybody is in the tree.
+  [[nodiscard]] bool has_no_slice_below(nanos slice) const {
+    return tree_.is_empty() && (front_size_ == 0 || front_slice_ >= slice);
+  }
 
   // Walks from the latest virtual deadline to the earliest. Not valid across changes.
   class from_the_last {
@@ -78,8 +82,9 @@ class waiting {
   static constexpr std::size_t search_of_long_list = 4;
 
   [[nodiscard]] std::size_t search_limit() const { return front_size_ <= short_list ? short_list : search_of_long_list; }
-  void link_after(waiting_links& before, entity& newcomer);
-  void unlink(entity& leaver);
+  inline void link_after(waiting_links& before, entity& newcomer);
+  inline void unlink(entity& leaver);
+  void insert_inside(entity& newcomer);
   void move_head_to_tree(std::size_t count);
   entity* first_eligible_in_front(virtual_time limit);
 
@@ -103,6 +108,26 @@ inline void waiting::unlink(entity& leaver) {
   leaver.right->left = leaver.left;
   leaver.where = place::nowhere;
   --front_size_;
+}
+
+inline void waiting::insert(entity& newcomer) {
+  assert(newcomer.where == place::nowhere);
+  if (front_size_ == 0) {
+    front_slice_ = newcomer.slice;
+    link_after(front_, newcomer);
+  } else if (newcomer.slice == front_slice_ && !is_due_before(newcomer, *static_cast<entity*>(front_.left))) {
+    link_after(*front_.left, newcomer);
+  } else {
+    insert_inside(newcomer);
+  }
+}
+
+inline void waiting::erase(entity& leaver) {
+  if (leaver.where == place::front) [[likely]] {
+    unlink(leaver);
+  } else {
+    tree_.erase(leaver);
+  }
 }
 
 }  // namespace lagom::scheduler

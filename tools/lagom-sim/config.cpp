@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fields.hpp"
+#include "scheduler/entity.hpp"
 
 namespace lagom::sim {
 
@@ -14,7 +15,7 @@ namespace {
 using scheduler::features;
 using scheduler::window_rule;
 
-constexpr std::int64_t longest = 1'000'000'000'000;  // 1000 s, of any knob in nanoseconds
+constexpr std::int64_t longest_tick = 1'000'000'000'000;  // 1000 s, of a tick
 
 template <class Value>
 struct choice {
@@ -111,15 +112,15 @@ config read_config(const json& object) {
   read_window(from, knobs);
   read_rules(from, knobs);
   read_flags(from, knobs);
-  knobs.base_slice = from.integer_or("base_slice", knobs.base_slice, 1, longest);
-  knobs.norm_slice = from.integer_or("norm_slice", knobs.norm_slice, 1, longest);
-  knobs.slice_min = from.integer_or("slice_min", knobs.slice_min, 1, longest);
-  knobs.slice_max = from.integer_or("slice_max", knobs.slice_max, 1, longest);
+  knobs.base_slice = from.integer_or("base_slice", knobs.base_slice, 1, scheduler::slice_limit);
+  knobs.norm_slice = from.integer_or("norm_slice", knobs.norm_slice, 1, scheduler::slice_limit);
+  knobs.slice_min = from.integer_or("slice_min", knobs.slice_min, 1, scheduler::slice_limit);
+  knobs.slice_max = from.integer_or("slice_max", knobs.slice_max, 1, scheduler::slice_limit);
   if (knobs.slice_min > knobs.slice_max) {
     from.refuse(fmt::format("'slice_min' ({}) must not be above 'slice_max' ({})", knobs.slice_min, knobs.slice_max));
   }
   if (from.has("tick")) {
-    result.tick = from.integer("tick", 0, longest);
+    result.tick = from.integer("tick", 0, longest_tick);
     knobs.credit_granularity = knobs.debt_granularity = result.tick;
   }
   constexpr choice<resched_rule> when[] = {{"now", resched_rule::now}, {"tick", resched_rule::tick}};

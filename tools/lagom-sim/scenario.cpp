@@ -11,6 +11,7 @@
 
 #include "config.hpp"
 #include "fields.hpp"
+#include "scheduler/entity.hpp"
 
 namespace lagom::sim {
 
@@ -29,7 +30,7 @@ constexpr verb_name verbs[] = {
 };
 
 constexpr std::int64_t longest_run = INT64_MAX / 4;              // 73 years
-constexpr std::int64_t longest_slice = 1'000'000'000'000;        // 1000 s
+constexpr std::int64_t longest_slice = scheduler::slice_limit;
 constexpr std::int64_t largest_vlag = std::int64_t{1} << 50;     // 13 days
 
 verb read_verb(const fields& from) {

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The part of run_queue that every step of a worker goes through, inline: a yield is to cost little more than the switch
+// of stacks, and with position-independent code a call of another member is never expanded by the compiler itself.
+// Only the sources of run_queue include this.
+
+#include <algorithm>
+
+#include "arithmetic.hpp"
+#include "run_queue.hpp"
+
+namespace lagom::scheduler {
+
+// --- V and the sums --------------------------------------------------------------------------------------------------
+
+inline void run_queue::move_origin(virtual_time to) {
+  offsets_ -= static_cast<wide>((to - origin_).ticks) * static_cast<wide>(total_weight_);
+  origin_ = to;
+}
+
+inline void run_queue::add_to_sums(const entity& e) {
+  offsets_ += static_cast<wide>(key(e).ticks) * static_cast<wide>(e.share.scaled);
+  total_weight_ += e.share.scaled;
+}
+
+inline void run_queue::remove_from_sums(const entity& e) {
+  assert(total_weight_ >= e.share.scaled);
+  offsets_ -= static_cast<wide>(key(e).ticks) * static_cast<wide>(e.share.scaled);
+  total_weight_ -= e.share.scaled;
+  if (total_weight_ == 0) {  // an empty queue stands where its last entity left it
+    assert(offsets_ == 0);
+    origin_ = e.vruntime;
+  }
+}
+
+inline void run_queue::move(entity& e, virtual_span by) {
+  e.vruntime = e.vruntime + by;
+  if (e.on_rq) [[likely]] {
+    offsets_ += static_cast<wide>(by.ticks) * static_cast<wide>(e.share.scaled);
+  }
+}
+
+// --- requests ----------------------------------------------------------------------------------------------------------
+
+inline void run_queue::set_request(entity& e, nanos slice) {
+  assert(slice > 0);
+  assert(slice <= slice_limit);
+  e.slice = static_cast<std::uint32_t>(slice);
+  e.request = to_virtual(slice, e.share);
+}
+
+// A new request begins at the current vruntime: an overrun shifts all later virtual deadlines, nothing is caught up.
+inline void run_queue::renew(entity& e) {
+  if (!e.has_custom_slice && e.slice != knobs_.base_slice) [[unlikely]] {
+    set_request(e, knobs_.base_slice);
+  }
+  assert(e.request.ticks > 0);
+  e.virtual_deadline = e.vruntime + e.request;
+  // The origin follows V when the current entity has left it far behind, so that offsets_ mostly fits in 64 bits.
+  constexpr std::int64_t slack = std::int64_t{1} << 36;
+  if (key(e) > virtual_span{slack} || key(e) < virtual_span{-slack}) [[unlikely]] {
+    renew_far(e);
+  }
+}
+
+inline bool run_queue::renew_if_over(entity& e) {
+  if (is_before(e.vruntime, e.virtual_deadline)) {
+    return false;
+  }
+  renew(e);
+  return true;
+}
+
+// A point so far back that it may soon be mistaken for one in the future.
+inline bool is_far_behind(virtual_time point, virtual_time now) { return (now - point).ticks > (std::int64_t{1} << 60); }
+
+// --- accounting --------------------------------------------------------------------------------------------------------
+
+inline bool run_queue::is_protected(const entity& e) const {
+  if (knobs_.window == window_rule::request) [[unlikely]] {
+    return knobs_.run_to_parity && e.is_window_open && e.window == e.virtual_deadline;
+  }
+  return is_before(e.vruntime, e.window);
+}
+
+inline void run_queue::account(entity& e, nanos ran) {
+  assert(ran > 0);
+  e.sum_exec += ran;
+  if (ran <= short_run) [[likely]] {
+    move(e, to_virtual(ran, e.share));
+  } else {
+    account_long(e, ran);
+  }
+  if (queued_ == 1 && e.on_rq) {  // V is its vruntime: nothing to decide, nothing to divide
+    origin_ = e.vruntime;
+    offsets_ = 0;
+    if (renew_if_over(e) && is_far_behind(e.window, e.vruntime)) [[unlikely]] {
+      e.window = e.vruntime;  // or it would fall behind for ever, and after a wrap appear in the future
+    }
+    return;
+  }
+  const bool is_displaceable =
+      knobs_.window == window_rule::request
+          ? knobs_.preempt_short && !(e.is_window_open && e.window == e.virtual_deadline) && !is_eligible(e)
+          : !is_protected(e);
+  const bool is_over = renew_if_over(e);
+  if ((is_over || is_displaceable) && queued_ > 1) {
+    need_resched_ = true;
+    if (buddy_ == &e) [[unlikely]] {
+      buddy_ = nullptr;
+    }
+  }
+}
+
+inline void run_queue::account_until(nanos now) {
+  const nanos ran = now - charged_until_;
+  if (ran > 0) [[likely]] {
+    charged_until_ = now;
+    if (current_ != nullptr) {
+      account(*current_, ran);
+    }
+  }
+}
+
+inline void run_queue::forfeit() {
+  if (queued_ < 2 || current_ == nullptr) {
+    return;
+  }
+  entity& e = *current_;
+  if (knobs_.yield_mode == yield_rule::deadline) [[unlikely]] {
+    e.virtual_deadline = e.virtual_deadline + e.request;
+  } else if (is_eligible(e) || knobs_.yield_mode == yield_rule::forfeit_always) {
+    move(e, e.virtual_deadline - e.vruntime);
+    renew(e);
+  }
+}
+
+// --- picking -----------------------------------------------------------------------------------------------------------
+
+inline void run_queue::protect(entity& e) {
+  e.is_window_open = true;
+  if (knobs_.window == window_rule::request ||
+      (knobs_.window == window_rule::shortest_slice && knobs_.run_to_parity && waiting_.has_no_slice_below(e.slice))) {
+    e.window = e.virtual_deadline;
+  } else {
+    e.window = window_end(e, moment::pick);
+  }
+}
+
+inline void run_queue::insert(entity& e) {
+  e.sequence = ++last_sequence_;
+  waiting_.insert(e);
+}
+
+inline entity* run_queue::choose(honour what) {
+  entity* c = current_ != nullptr && current_->on_rq ? current_ : nullptr;
+  if (queued_ < 2) {
+    return queued_ == 0 || c != nullptr ? c : &waiting_.only();
+  }
+  if (buddy_ != nullptr && knobs_.pick_buddy && what == honour::protection && is_eligible(*buddy_)) [[unlikely]] {
+    return buddy_;
+  }
+  if (c != nullptr && !is_eligible(*c)) {
+    c = nullptr;
+  }
+  if (c != nullptr && what == honour::protection && is_protected(*c)) {
+    return c;
+  }
+  entity* best = waiting_.is_all_in_front() && is_eligible(waiting_.head()) ? &waiting_.head() : first_eligible();
+  assert(best != nullptr || c != nullptr);  // the mean is never below the least
+  if (best == nullptr) {
+    return c;
+  }
+  return c != nullptr && is_before(c->virtual_deadline, best->virtual_deadline) ? c : best;
+}
+
+inline entity* run_queue::choose_runnable(honour what) {
+  entity* chosen = choose(what);
+  return chosen == nullptr || !chosen->delayed ? chosen : drop_sleepers(*chosen, what);
+}
+
+inline entity* run_queue::switch_to(entity* next) {
+  need_resched_ = false;
+  if (next == current_) {
+    if (next != nullptr && knobs_.repick_protect) [[unlikely]] {
+      protect(*next);
+    }
+    return next;
+  }
+  if (next != nullptr) {
+    waiting_.erase(*next);
+  }
+  if (current_ != nullptr && current_->on_rq) {
+    insert(*current_);  // the last among equals
+  }
+  current_ = next;
+  if (next != nullptr) {
+    if (buddy_ == next) [[unlikely]] {
+      buddy_ = nullptr;
+    }
+    protect(*next);
+  }
+  return next;
+}
+
+}  // namespace lagom::scheduler
