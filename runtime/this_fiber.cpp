@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <lagom/this_fiber.hpp>
 
+#include <algorithm>
+
 #include <lagom/runtime.hpp>
 
 #include "fiber/fiber.hpp"
@@ -18,11 +20,26 @@ attributes attributes_of(fiber_block& f) {
   return f.attrs ? *f.attrs : attributes{};
 }
 
+namespace {
+
+// cpu_time is complete up to the last switch; what has run since is added. Read again if the fiber was switched meanwhile.
+std::chrono::nanoseconds cpu_time_of(const fiber_block& f) {
+  for (;;) {
+    const std::int64_t since = f.state_since.load(std::memory_order_relaxed);  // as of some recent moment
+    const std::int64_t spent = f.cpu_time.load(std::memory_order_relaxed);     // the same
+    const bool runs = f.state.load(std::memory_order_relaxed) == block_state::running;  // the same
+    if (f.state_since.load(std::memory_order_relaxed) != since) continue;  // the same
+    return std::chrono::nanoseconds(runs ? spent + std::max<std::int64_t>(0, monotonic_now() - since) : spent);
+  }
+}
+
+}  // namespace
+
 fiber_stats stats_of(fiber_block& f) {
   // relaxed: each figure as of some recent moment.
   const auto ns = [](const std::atomic<std::int64_t>& v) { return std::chrono::nanoseconds(v.load(std::memory_order_relaxed)); };
   fiber_stats s;
-  s.cpu_time = ns(f.cpu_time);
+  s.cpu_time = cpu_time_of(f);
   s.wait_time = ns(f.wait_time);
   s.wait_max = ns(f.wait_max);
   s.switches_voluntary = f.switches_voluntary.load(std::memory_order_relaxed);      // statistics

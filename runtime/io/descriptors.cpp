@@ -8,6 +8,7 @@
 #include "os/assert.hpp"
 #include "os/clock.hpp"
 #include "os/descriptor_wait.hpp"
+#include "sockets.hpp"
 
 namespace lagom {
 inline namespace v0 {
@@ -167,7 +168,13 @@ void descriptor_table::deliver(const os::poll_event& event) noexcept {
 }
 
 void descriptor_table::dispatch(std::span<const os::poll_event> events) noexcept {
-  for (const os::poll_event& event : events) deliver(event);
+  for (const os::poll_event& event : events) {
+    if ((event.token & socket_mark) != 0) {
+      socket_table::instance().deliver(event);
+    } else {
+      deliver(event);
+    }
+  }
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #include <system_error>
 
 #include <lagom/io.hpp>
+#include <lagom/this_fiber.hpp>
 
 #include "descriptors.hpp"
 #include "os/descriptor_wait.hpp"
@@ -17,10 +18,14 @@ std::error_code detail_io::wait(int fd, bool write, std::int64_t expiry) noexcep
 }
 
 std::size_t read(int fd, std::span<std::byte> into, std::error_code& ec) noexcept {
-  for (;;) {
+  // A loop over something that is always ready must let others run.
+  for (bool has_waited = false;; has_waited = true) {
     const os::transfer moved = os::read_descriptor(fd, into);
     ec = moved.error;
-    if (!moved.would_block()) return moved.count;
+    if (!moved.would_block()) {
+      if (!has_waited) this_fiber::checkpoint();
+      return moved.count;
+    }
     if ((ec = wait_readable(fd))) return 0;
   }
 }
@@ -39,7 +44,11 @@ std::size_t write(int fd, std::span<const std::byte> from, std::error_code& ec) 
     const os::transfer moved = os::write_descriptor(fd, from.subspan(written));
     written += moved.count;
     ec = moved.error;
-    if (moved.would_block()) ec = wait_writable(fd);
+    if (moved.would_block()) {
+      ec = wait_writable(fd);
+    } else {
+      this_fiber::checkpoint();
+    }
     if (ec) break;
   }
   return written;

@@ -61,6 +61,8 @@ struct alignas(64) socket_entry {
   std::uint64_t registered_table = 0;  // serial; a poller of another table may be gone
   std::uint32_t index = 0;
   socket_entry* next_free = nullptr;
+
+  bool is(socket_handle handle) const noexcept { return generation == handle.generation && !closing; }
 };
 
 /// All sockets of the process; never destroyed.
@@ -82,8 +84,10 @@ class socket_table {
 
  private:
   friend class socket_use;
-  socket_entry* find(socket_handle handle) noexcept;
-  void put_back(socket_entry& e) noexcept;
+  socket_entry* find(socket_handle handle) noexcept { return entries_.find(handle.index); }
+  socket_entry* take_free() noexcept;
+  void put_free(socket_entry& e) noexcept;
+  void finish_close(socket_entry& e, int descriptor) noexcept;
 
   stable_array<socket_entry, 64> entries_;
   spin_lock free_lock_;
@@ -115,16 +119,20 @@ class socket_use {
 
  private:
   enum class readiness_wakes : std::uint8_t { no, yes };
+  struct admission {
+    bool must_wait = false;
+    std::int64_t expiry = never;
+    std::error_code error;
+  };
 
   void begin(socket_handle handle) noexcept;
-  void leave_and_unlock() noexcept;
-  bool take_ready(readiness_wakes wakes) noexcept;
-  std::error_code link(socket_waiter& w, std::int64_t& expiry) noexcept;
-  std::error_code wait(std::int64_t expiry, readiness_wakes wakes) noexcept;
-  std::error_code wait_as_fiber(io_home home, std::int64_t expiry, readiness_wakes wakes) noexcept;
-  std::error_code wait_as_thread(std::int64_t expiry, readiness_wakes wakes) noexcept;
+  admission admit(socket_waiter& w, io_home home, std::int64_t limit) noexcept;
+  std::error_code register_with(io_home home) noexcept LAGOM_THREAD_SAFETY(requires_capability(entry_->lock));
+  std::error_code wait(std::int64_t limit, readiness_wakes wakes) noexcept;
+  std::error_code wait_as_fiber(io_home home, std::int64_t limit, readiness_wakes wakes) noexcept;
+  std::error_code wait_as_thread(std::int64_t limit, readiness_wakes wakes) noexcept;
   std::error_code conclude(socket_waiter& w, std::error_code otherwise) noexcept;
-  std::error_code register_here(io_home home) noexcept;
+  std::error_code was_woken(const socket_waiter& w) noexcept;
 
   socket_entry* entry_ = nullptr;  // null: the call does not count (any more)
   int descriptor_ = -1;

@@ -14,10 +14,9 @@ using namespace detail;
 wake condition_variable::wait_once(std::unique_lock<mutex>& lock, std::int64_t expiry, const std::stop_token* token) {
   if (!lock.owns_lock()) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
   if (token && token->stop_requested()) return wake::stopped;
-  if (expiry <= 0) {
-    // Others must get their chance to make the condition true, even from a caller that polls.
+  if (is_over_at_once(expiry)) {
     lock.unlock();
-    preemption_point();
+    give_way_instead_of_waiting(expiry);
     lock.lock();
     return wake::expired;
   }

@@ -122,7 +122,11 @@ class alignas(64) worker {
   void sleep() noexcept;
   void stop_searching() noexcept;
   bool has_reason_to_stay() noexcept;
-  void serve(std::int64_t now) noexcept;
+  /// Timers and descriptors whose time has come.
+  void serve(std::int64_t now) noexcept {
+    if (timers_.next_expiry() <= now || next_poll_ <= now) serve_due(now);
+  }
+  void serve_due(std::int64_t now) noexcept;
   void poll_descriptors(std::int64_t timeout) noexcept;
 
   // switch.cpp
