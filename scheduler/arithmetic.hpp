@@ -12,30 +12,32 @@ namespace lagom::scheduler {
 [[nodiscard]] constexpr bool fits_64_bits(wide n) { return n == static_cast<std::int64_t>(n); }
 
 // floor(n / d), for negative n too: an entity placed at a V that was rounded up would not be eligible.
-[[nodiscard]] constexpr std::int64_t floor_divide(wide n, std::uint64_t d) {
+[[nodiscard]] constexpr std::int64_t floor_divide(wide n, std::int64_t d) {
   assert(d > 0);
-  assert(d < (std::uint64_t{1} << 63));
-  const auto divisor = static_cast<std::int64_t>(d);
   if (fits_64_bits(n)) [[likely]] {
     const auto narrow = static_cast<std::int64_t>(n);
-    return narrow / divisor - (narrow % divisor < 0 ? 1 : 0);
+    return narrow / d - (narrow % d < 0 ? 1 : 0);
   }
-  const wide quotient = n / divisor - (n % divisor < 0 ? 1 : 0);
+  const wide quotient = n / d - (n % d < 0 ? 1 : 0);
   assert(fits_64_bits(quotient));
   return static_cast<std::int64_t>(quotient);
 }
 
-// n * times / per, truncated toward zero and held within `bound` on both sides.
-[[nodiscard]] constexpr virtual_span scale(virtual_span n, std::uint64_t times, std::uint64_t per,
-                                           std::int64_t bound = std::int64_t{1} << 61) {
+// No lag, deadline or window is further away than this, whatever the weights.
+inline constexpr std::int64_t longest_scaled = std::int64_t{1} << 61;
+
+// n * times / per, truncated toward zero.
+[[nodiscard]] constexpr virtual_span scale(virtual_span n, std::int64_t times, std::int64_t per) {
   assert(per > 0);
-  const wide product = static_cast<wide>(n.ticks) * static_cast<wide>(times);
-  if (fits_64_bits(product) && per < (std::uint64_t{1} << 63)) [[likely]] {
-    const std::int64_t quotient = static_cast<std::int64_t>(product) / static_cast<std::int64_t>(per);
-    return {quotient > bound ? bound : quotient < -bound ? -bound : quotient};
+  assert(times >= 0);
+  const wide product = static_cast<wide>(n.ticks) * times;
+  if (fits_64_bits(product)) [[likely]] {
+    return {static_cast<std::int64_t>(product) / per};
   }
-  const wide quotient = product / static_cast<wide>(per);
-  return {quotient > bound ? bound : quotient < -bound ? -bound : static_cast<std::int64_t>(quotient)};
+  const wide quotient = product / per;
+  return {quotient > longest_scaled    ? longest_scaled
+          : quotient < -longest_scaled ? -longest_scaled
+                                       : static_cast<std::int64_t>(quotient)};
 }
 
 }  // namespace lagom::scheduler

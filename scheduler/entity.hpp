@@ -49,8 +49,7 @@ struct entity : waiting_links {
   nanos sum_exec = 0;            // service: real nanoseconds run
   virtual_span vlag{};           // V - vruntime when it left (or was delayed); positive: is owed service
 
-  const run_queue* left_queue = nullptr;  // where it parked in debt …
-  virtual_time left_at{};                 // … and that queue's virtual time then; for paying off asleep
+  const run_queue* owes_to = nullptr;  // where it parked in debt and vruntime still means something
 };
 static_assert(sizeof(waiting_links) == 64);
 static_assert(sizeof(entity) == 128);

@@ -22,7 +22,7 @@ virtual_time run_queue::virtual_time_of_others(const entity& e) const {
     return virtual_now();
   }
   assert(total_weight_ > e.share.scaled);
-  const wide rest = offsets_ - static_cast<wide>(key(e).ticks) * static_cast<wide>(e.share.scaled);
+  const wide rest = offsets_ - static_cast<wide>(key(e).ticks) * e.share.scaled;
   return origin_ + virtual_span{floor_divide(rest, total_weight_ - e.share.scaled)};
 }
 
@@ -45,67 +45,32 @@ virtual_time run_queue::window_end(const entity& e, moment when) const {
   return end;
 }
 
-void run_queue::tighten_window(entity& e) {
-  assert(knobs_.window != window_rule::request);
-  e.window = earlier(e.window, window_end(e, moment::failed_preemption));
-}
-
-bool run_queue::request_preemption() {
-  need_resched_ = true;
-  return true;
-}
-
 // By the rules up to 6.16.
-bool run_queue::preempts_by_request(entity& e, bool is_short) {
+bool run_queue::preempts_by_request(entity& e) {
   entity& c = *current_;
+  const bool is_short = knobs_.preempt_short && e.slice < c.slice;
   if (is_short && is_eligible(e) && (is_before(e.virtual_deadline, c.virtual_deadline) || !is_eligible(c))) {
     end_protection(c);
   }
   return choose(honour::protection) == &e;
 }
 
-// By the rules from 6.17 on: e displaces the current entity if it would be the pick.
-bool run_queue::preempts_by_pick(entity& e, bool is_short, joining why) {
-  bool is_hit = false;
-  if (is_short || why != joining::spawned || knobs_.fork_preempt) {
-    const honour what = is_short ? honour::nothing : honour::protection;
-    // A sleeper that has paid its debt must not hide e (7.1).
-    is_hit = (knobs_.delayed_lag == delayed_rule::never_grows ? choose_runnable(what) : choose(what)) == &e;
-  }
-  if (is_short && knobs_.window == window_rule::eligibility && is_eligible(e)) {
+// By the rules from 6.17 on, of an e that asks for less than the current entity: the protection does not count.
+bool run_queue::preempts_short(entity& e) {
+  const bool drops_sleepers = knobs_.delayed_lag == delayed_rule::never_grows;
+  bool is_hit = (drops_sleepers ? choose_runnable(honour::nothing) : choose(honour::nothing)) == &e;
+  if (knobs_.window == window_rule::eligibility && is_eligible(e)) {
     is_hit = true;
     if (buddy_ == nullptr || buddy_->slice >= e.slice) {
       buddy_ = &e;
     }
   }
-  if (is_hit && is_short) {
+  if (is_hit) {
     end_protection(*current_);
-  } else if (!is_hit && knobs_.run_to_parity) {
+  } else if (knobs_.run_to_parity) {
     tighten_window(*current_);
   }
   return is_hit;
-}
-
-bool run_queue::check_preemption(entity& e, joining why) {
-  if (current_ == nullptr) {
-    return true;  // nothing to displace, somebody to run
-  }
-  entity& c = *current_;
-  const bool decides_again = knobs_.window == window_rule::eligibility && knobs_.preempt_short;
-  if (&e == &c || e.delayed || (need_resched_ && !decides_again) || !knobs_.wakeup_preemption) {
-    return false;
-  }
-  if (c.kind == policy::idle && e.kind != policy::idle) {
-    end_protection(c);
-    return request_preemption();
-  }
-  if (c.kind == policy::idle || e.kind != policy::normal) {
-    return false;
-  }
-  const bool is_short = knobs_.preempt_short && e.slice < c.slice;
-  const bool preempts = knobs_.window == window_rule::request ? preempts_by_request(e, is_short)
-                                                              : preempts_by_pick(e, is_short, why);
-  return preempts && request_preemption();
 }
 
 }  // namespace lagom::scheduler

@@ -27,15 +27,17 @@ virtual_time run_queue::virtual_now() const {
   if (offsets_ == 0) {
     return origin_;
   }
+  if (queued_ == 1) {
+    return current_ != nullptr && current_->on_rq ? current_->vruntime : waiting_.only().vruntime;
+  }
   return origin_ + virtual_span{floor_divide(offsets_, total_weight_)};
 }
 
 nanos run_queue::service_lag(const entity& e) const {
   assert(e.on_rq);
-  const wide mean = offsets_ * static_cast<wide>(e.share.scaled);
-  const auto total = static_cast<wide>(total_weight_);
-  const wide mean_floor = mean / total - (mean % total < 0 ? 1 : 0);
-  const wide lag = mean_floor - static_cast<wide>(key(e).ticks) * static_cast<wide>(e.share.scaled);
+  const wide mean = offsets_ * e.share.scaled;
+  const wide mean_floor = mean / total_weight_ - (mean % total_weight_ < 0 ? 1 : 0);
+  const wide lag = mean_floor - static_cast<wide>(key(e).ticks) * e.share.scaled;
   return static_cast<nanos>(lag >> 30);  // an arithmetic shift: floor
 }
 
@@ -104,7 +106,7 @@ nanos run_queue::time_left() const {
   if (knobs_.window != window_rule::request && is_protected(e)) {
     stop = earlier(stop, e.window);
   }
-  const wide left = static_cast<wide>((stop - e.vruntime).ticks) * static_cast<wide>(e.share.scaled);
+  const wide left = static_cast<wide>((stop - e.vruntime).ticks) * e.share.scaled;
   const wide ran = -((-left) >> 30);  // rounded up: after it the point is reached
   return ran < 1 ? 1 : static_cast<nanos>(ran);
 }

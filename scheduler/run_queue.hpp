@@ -83,7 +83,7 @@ class run_queue {
   [[nodiscard]] bool is_protected() const;
   // Owed service or even: lag >= 0, without the division of V, which would round away what decides.
   [[nodiscard]] bool is_eligible(const entity& e) const {
-    return static_cast<wide>(key(e).ticks) * static_cast<wide>(total_weight_) <= offsets_;
+    return static_cast<wide>(key(e).ticks) * total_weight_ <= offsets_;
   }
   // V, the weighted mean of all vruntimes, rounded down; of an empty queue its last value.
   [[nodiscard]] virtual_time virtual_now() const;
@@ -109,29 +109,32 @@ class run_queue {
 
  private:
   // placement.cpp
-  void join(entity& e, joining why);
-  void leave(entity& e, leaving why);
-  void take_out(entity& e);
   [[nodiscard]] virtual_span lag_limit(const entity& e, nanos granularity) const;
-  bool save_lag(entity& e);
+  [[nodiscard]] virtual_span permitted_lag(const entity& e, virtual_span actual) const;
+  [[nodiscard]] virtual_time place_debtor(const entity& e) const;
   void rescale(entity& e, weight share);
   void wake_delayed(entity& e);
 
   // preemption.cpp
-  [[nodiscard]] inline bool is_protected(const entity& e) const;
-  inline void protect(entity& e);
-  void tighten_window(entity& e);
   void end_protection(entity& e);
   enum class moment : std::uint8_t { pick, failed_preemption };
   [[nodiscard]] virtual_time window_end(const entity& e, moment when) const;
   [[nodiscard]] virtual_time virtual_time_of_others(const entity& e) const;
-  bool preempts_by_request(entity& e, bool is_short);
-  bool preempts_by_pick(entity& e, bool is_short, joining why);
-  bool request_preemption();
-  bool check_preemption(entity& e, joining why);
+  bool preempts_by_request(entity& e);
+  bool preempts_short(entity& e);
 
   // run_queue_inline.hpp: the way of every step
   enum class honour : std::uint8_t { protection, nothing };
+  [[nodiscard]] inline bool is_protected(const entity& e) const;
+  [[nodiscard]] inline bool has_whole_window(const entity& e) const;
+  inline void protect(entity& e);
+  inline void tighten_window(entity& e);
+  inline bool preempts_by_pick(entity& e, joining why);
+  inline bool check_preemption(entity& e, joining why);
+  inline bool save_lag(entity& e);
+  inline void join(entity& e, joining why);
+  inline void leave(entity& e, leaving why);
+  inline void take_out(entity& e);
   inline entity* choose(honour what);
   inline entity* choose_runnable(honour what);
   inline entity* switch_to(entity* next);
@@ -164,7 +167,7 @@ class run_queue {
   // V = origin_ + offsets_ / total_weight_ over all queued, the current one included; kept as a fraction, since the
   // division loses exactly the precision that decides who is eligible.
   wide offsets_ = 0;                // sum of share.scaled * (vruntime - origin_)
-  std::uint64_t total_weight_ = 0;  // sum of share.scaled
+  std::int64_t total_weight_ = 0;   // sum of share.scaled
   virtual_time origin_;             // near V; V itself while the queue is empty
 
   std::uint32_t queued_ = 0;

@@ -15,18 +15,18 @@ namespace lagom::scheduler {
 // --- V and the sums --------------------------------------------------------------------------------------------------
 
 inline void run_queue::move_origin(virtual_time to) {
-  offsets_ -= static_cast<wide>((to - origin_).ticks) * static_cast<wide>(total_weight_);
+  offsets_ -= static_cast<wide>((to - origin_).ticks) * total_weight_;
   origin_ = to;
 }
 
 inline void run_queue::add_to_sums(const entity& e) {
-  offsets_ += static_cast<wide>(key(e).ticks) * static_cast<wide>(e.share.scaled);
+  offsets_ += static_cast<wide>(key(e).ticks) * e.share.scaled;
   total_weight_ += e.share.scaled;
 }
 
 inline void run_queue::remove_from_sums(const entity& e) {
   assert(total_weight_ >= e.share.scaled);
-  offsets_ -= static_cast<wide>(key(e).ticks) * static_cast<wide>(e.share.scaled);
+  offsets_ -= static_cast<wide>(key(e).ticks) * e.share.scaled;
   total_weight_ -= e.share.scaled;
   if (total_weight_ == 0) {  // an empty queue stands where its last entity left it
     assert(offsets_ == 0);
@@ -37,7 +37,7 @@ inline void run_queue::remove_from_sums(const entity& e) {
 inline void run_queue::move(entity& e, virtual_span by) {
   e.vruntime = e.vruntime + by;
   if (e.on_rq) [[likely]] {
-    offsets_ += static_cast<wide>(by.ticks) * static_cast<wide>(e.share.scaled);
+    offsets_ += static_cast<wide>(by.ticks) * e.share.scaled;
   }
 }
 
@@ -138,14 +138,20 @@ inline void run_queue::forfeit() {
 
 // --- picking -----------------------------------------------------------------------------------------------------------
 
+// Nobody asks for less, so e is protected for its whole request. Quick and sufficient, not exact.
+inline bool run_queue::has_whole_window(const entity& e) const {
+  return knobs_.run_to_parity && knobs_.window == window_rule::shortest_slice && waiting_.has_no_slice_below(e.slice);
+}
+
 inline void run_queue::protect(entity& e) {
   e.is_window_open = true;
-  if (knobs_.window == window_rule::request ||
-      (knobs_.window == window_rule::shortest_slice && knobs_.run_to_parity && waiting_.has_no_slice_below(e.slice))) {
-    e.window = e.virtual_deadline;
-  } else {
-    e.window = window_end(e, moment::pick);
-  }
+  e.window = knobs_.window == window_rule::request || has_whole_window(e) ? e.virtual_deadline
+                                                                          : window_end(e, moment::pick);
+}
+
+inline void run_queue::tighten_window(entity& e) {
+  assert(knobs_.window != window_rule::request);
+  e.window = earlier(e.window, has_whole_window(e) ? e.virtual_deadline : window_end(e, moment::failed_preemption));
 }
 
 inline void run_queue::insert(entity& e) {
@@ -202,6 +208,119 @@ inline entity* run_queue::switch_to(entity* next) {
     protect(*next);
   }
   return next;
+}
+
+// --- joining and leaving ---------------------------------------------------------------------------------------------
+
+// Stores e's lag, within its limits. True if what is stored is not simply V - vruntime, so e has to be placed again.
+inline bool run_queue::save_lag(entity& e) {
+  const virtual_span actual = virtual_now() - e.vruntime;
+  // Either limit is at least one request of its own; the exact one costs a search and a division.
+  const bool is_plain = !e.delayed && actual <= e.request && actual >= -e.request;
+  e.vlag = is_plain ? actual : permitted_lag(e, actual);
+  return e.vlag != actual;
+}
+
+// e is not counted yet. After it has joined, V has moved by its weight times its lag; placed at V - lag it would end with
+// less lag than it came with, most of all a heavy one. Inflated by (W + w) / W it ends with exactly what it had.
+inline void run_queue::join(entity& e, joining why) {
+  assert(!e.on_rq);
+  assert(e.where == place::nowhere);
+  const virtual_time v = virtual_now();
+  move_origin(v);
+  set_request(e, e.has_custom_slice ? e.slice : knobs_.base_slice);
+  e.vruntime = total_weight_ == 0 || !knobs_.place_lag || e.vlag.ticks == 0 ? v
+               : e.owes_to == this && why == joining::woken
+                   ? place_debtor(e)
+                   : v - e.vlag - scale(e.vlag, e.share.scaled, total_weight_);
+  e.owes_to = nullptr;
+  if (e.deadline_is_relative && knobs_.place_rel_deadline) [[unlikely]] {
+    e.virtual_deadline = e.vruntime + virtual_span{static_cast<std::int64_t>(e.virtual_deadline.ticks)};
+  } else {
+    const bool is_half = why == joining::spawned && knobs_.place_deadline_initial;
+    e.virtual_deadline = e.vruntime + (is_half ? virtual_span{e.request.ticks / 2} : e.request);
+  }
+  e.deadline_is_relative = false;
+  e.on_rq = true;
+  ++queued_;
+  delayed_ += e.delayed ? 1 : 0;
+  add_to_sums(e);
+  if (&e != current_) [[likely]] {
+    insert(e);
+  }
+}
+
+inline void run_queue::take_out(entity& e) {
+  assert(e.on_rq);
+  assert(queued_ > 0);
+  if (&e != current_) {
+    waiting_.erase(e);
+  }
+  e.on_rq = false;
+  --queued_;
+  assert(!e.delayed || delayed_ > 0);
+  delayed_ -= e.delayed ? 1 : 0;
+  remove_from_sums(e);
+}
+
+inline void run_queue::leave(entity& e, leaving why) {
+  save_lag(e);
+  if (e.delayed && knobs_.delayed_lag == delayed_rule::cut_credit && knobs_.delay_zero) [[unlikely]] {
+    e.vlag = std::min(e.vlag, virtual_span{0});
+  }
+  if (buddy_ == &e) [[unlikely]] {
+    buddy_ = nullptr;
+  }
+  take_out(e);
+  if (why != leaving::migrated) {
+    e.delayed = false;
+    e.owes_to = knobs_.repay_asleep && e.vlag.ticks < 0 ? this : nullptr;
+  } else if (knobs_.place_rel_deadline) {
+    e.virtual_deadline.ticks -= e.vruntime.ticks;
+    e.deadline_is_relative = true;
+  }
+}
+
+// --- wakeup preemption -----------------------------------------------------------------------------------------------
+
+// By the rules from 6.17 on: e, which does not ask for less than the current entity, displaces it if it would be the pick.
+inline bool run_queue::preempts_by_pick(entity& e, joining why) {
+  if (why != joining::spawned || knobs_.fork_preempt) {
+    // A sleeper that has paid its debt must not hide e (7.1).
+    const bool drops_sleepers = knobs_.delayed_lag == delayed_rule::never_grows;
+    if ((drops_sleepers ? choose_runnable(honour::protection) : choose(honour::protection)) == &e) {
+      return true;
+    }
+  }
+  if (knobs_.run_to_parity) {
+    tighten_window(*current_);
+  }
+  return false;
+}
+
+// Whether e, which has just joined, displaces the current entity; if so a reschedule is asked for.
+inline bool run_queue::check_preemption(entity& e, joining why) {
+  if (current_ == nullptr) {
+    return true;  // nothing to displace, somebody to run
+  }
+  entity& c = *current_;
+  const bool decides_again = knobs_.window == window_rule::eligibility && knobs_.preempt_short;
+  if (&e == &c || e.delayed || (need_resched_ && !decides_again) || !knobs_.wakeup_preemption) {
+    return false;
+  }
+  bool preempts = false;
+  if (c.kind == policy::idle || e.kind != policy::normal) [[unlikely]] {
+    preempts = c.kind == policy::idle && e.kind != policy::idle;  // at once; and idle and batch never preempt
+    if (preempts) {
+      end_protection(c);
+    }
+  } else if (knobs_.window == window_rule::request) [[unlikely]] {
+    preempts = preempts_by_request(e);
+  } else {
+    preempts = knobs_.preempt_short && e.slice < c.slice ? preempts_short(e) : preempts_by_pick(e, why);
+  }
+  need_resched_ |= preempts;
+  return preempts;
 }
 
 }  // namespace lagom::scheduler
