@@ -84,21 +84,16 @@ def check_words(path, lines):
 
 
 def check_state_writes(root):
-    """The state of a fiber is written by one function only (rule 5 of docs/architecture.md)."""
-    writers = []
-    for path in sources.cpp_files(root, ["runtime/fiber", "runtime/worker", "runtime/sync", "runtime/io"]):
+    """The state of a fiber is written by one function only (rule 5 of docs/architecture.md): transition()."""
+    for path in sources.cpp_files(root, ["runtime"]):
         text = sources.read(root, path)
         code = sources.blank_comments_and_strings(text)
-        own = path.parts[1] == "fiber" and path.stem == "fiber"
-        pattern = r"\bstate_\s*=[^=]|\bstate_\.(store|exchange|compare_exchange\w+)\s*\("
-        for match in re.finditer(pattern, code):
-            if own or re.search(r"(fiber|f)(->|\.)$", code[: match.start()]):
-                around = [f for f in functions.functions(text) if f.start <= match.start() <= f.end]
-                name = around[0].name if around else "?"
-                writers.append((path, code.count("\n", 0, match.start()) + 1, name))
-    if len({name for _, _, name in writers}) > 1:
-        for path, number, name in writers:
-            yield "%s:%d: state_ of a fiber is written in more than one function (here: %s)" % (path, number, name)
+        bodies = functions.functions(text)
+        for match in re.finditer(r"(\w+)(?:->|\.)state\.(store|exchange|compare_exchange\w*)\s*\(", code):
+            around = [f.name for f in bodies if f.start <= match.start() <= f.end]
+            if around[:1] != ["transition"]:
+                number = code.count("\n", 0, match.start()) + 1
+                yield "%s:%d: the state of a fiber is written outside transition()" % (path, number)
 
 
 def check_features(root):
@@ -165,11 +160,7 @@ SEEDS = [  # (file, text, words of the complaint)
     ("runtime/os/who.cpp", HEAD + "// since 0123456789" + "ab\n", "commit id"),
     ("scheduler/features.hpp", HEAD + "#pragma once\nstruct features {\n  // why\n  bool a = true;\n\n  bool b = true;\n};\n", ":7: a knob"),
     ("scheduler/features.hpp", HEAD + "#pragma once\nstruct features {\n  // tests/none.cpp\n  bool a = true;\n};\n", "names tests"),
-    (
-        "runtime/fiber/fiber.cpp",
-        HEAD + "void fiber::to(state s) {\n  state_ = s;\n}\nvoid fiber::also(state s) {\n  state_ = s;\n}\n",
-        "more than one function",
-    ),
+    ("runtime/worker/s.cpp", HEAD + "void worker::hurry(fiber_block& f) {\n  f.state.store(x);\n}\n", "outside transition"),
 ]
 CLEAN = [
     ("runtime/worker/good.cpp", HEAD + "int x;\n" * 499),
@@ -177,6 +168,7 @@ CLEAN = [
     ("tools/types.cpp", HEAD + "struct options {\n" + "  int x = f(1);\n" * 90 + "};\nint table[] = {\n" + "  1,\n" * 90 + "};\n"),
     ("runtime/os/ok.cpp", HEAD + "#ifdef __linux__\n#endif\n// 0123456789 and deadbeefcafe are fine\n"),
     ("runtime/sync/p.cpp", HEAD + "// pairs with unlock\nint f() { return a.load(std::memory_order_acquire); }\n"),
+    ("runtime/fiber/t.hpp", HEAD + "#pragma once\ninline void transition(fiber_block& f) noexcept {\n  f.state.store(to);\n}\n"),
     ("runtime/sync/q.cpp", HEAD + "int f() { return a.load(std::memory_order_relaxed); }\n"),
 ]
 
