@@ -78,7 +78,7 @@ class crowd {
     for (std::thread& t : threads_) t.join();
     fibers_.clear();
     threads_.clear();
-    for (const std::string& line : failures_) FAIL_CHECK(setting_.name, ": ", line);
+    for (const std::string& line : failures_) FAIL_CHECK((std::string(setting_.name) + ": " + line));
     failures_.clear();
   }
 
@@ -109,7 +109,5 @@ inline void let_others_run() { nap(2ms); }
 // LAGOM_TEST_SHORT: the short form, for sanitizers.
 inline bool is_short() { return std::getenv("LAGOM_TEST_SHORT") != nullptr; }
 inline int rounds(int full) { return is_short() ? (full + 9) / 10 : full; }
-
-inline std::string name_of(const setting& s) { return s.name; }
 
 }  // namespace sync_test
