@@ -3,12 +3,18 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <span>
 #include <system_error>
 
 #include <lagom/detail/wait_queue.hpp>
 
 namespace lagom {
+namespace os {
+class signal_watch;
+}
 inline namespace v0 {
 
 /// Waiting for descriptors. From a fiber the worker goes on with others; a plain thread sleeps in poll(2).
@@ -46,6 +52,34 @@ std::size_t read(int fd, std::span<std::byte> into);   // throws std::system_err
 /// affair: a pipe or socket whose reader is gone raises it unless the program ignores it (net:: streams never raise it).
 std::size_t write(int fd, std::span<const std::byte> from, std::error_code& ec) noexcept;
 std::size_t write(int fd, std::span<const std::byte> from);
+
+/// Waits for signals such as SIGTERM as for anything else. While one exists its signals have no other effect: their
+/// dispositions are taken over by the first set that names them and given back by the last. Several sets may name the
+/// same signal, each is told. A signal that comes again before it was taken counts once. Signals must not be blocked in
+/// every thread. Up to 32 sets in a process.
+class signal_set {
+ public:
+  /// Throws std::invalid_argument for no signal at all, for what is no signal and for those that cannot be waited for (SIGKILL,
+  /// SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL), std::system_error when out of descriptors or sets. Fiber or thread.
+  explicit signal_set(std::initializer_list<int> signals);
+  ~signal_set();
+  signal_set(const signal_set&) = delete;
+  signal_set& operator=(const signal_set&) = delete;
+
+  /// The number of a signal that has come and was not taken yet, the lowest first; waits for one. One waiter at a time.
+  /// Errors: errc::stopped, std::errc::timed_out, device_or_resource_busy; then the result is 0.
+  int wait(std::error_code& ec) noexcept { return wait(detail::never, ec); }
+  int wait();
+  template <class Clock, class Duration>
+  int wait_until(const std::chrono::time_point<Clock, Duration>& deadline, std::error_code& ec) noexcept {
+    return wait(detail::expiry_at(deadline), ec);
+  }
+
+ private:
+  int wait(std::int64_t expiry, std::error_code& ec) noexcept;
+
+  std::unique_ptr<os::signal_watch> watch_;
+};
 
 }  // namespace io
 }  // namespace v0

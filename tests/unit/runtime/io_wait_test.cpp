@@ -27,7 +27,7 @@ namespace {
 
 class descriptor_pair {
  public:
-  descriptor_pair() { REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd_.data()) == 0); }
+  descriptor_pair() { CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd_.data()) == 0); }
   ~descriptor_pair() {
     close(0);
     close(1);
@@ -65,13 +65,13 @@ TEST_CASE("fibers talk through a descriptor; neither sees EAGAIN") {
       });
       for (int i = 0; i < 500; ++i) {
         const std::string said = "message " + std::to_string(i);
-        REQUIRE(lagom::io::write(pair[0], bytes_of(said)) == said.size());
+        CHECK(lagom::io::write(pair[0], bytes_of(said)) == said.size());
         std::string heard(said.size(), '\0');
         std::size_t got = 0;
         while (got < heard.size()) {
           got += lagom::io::read(pair[0], std::as_writable_bytes(std::span(heard)).subspan(got));
         }
-        REQUIRE(heard == said);
+        CHECK(heard == said);
       }
       ::shutdown(pair[0], SHUT_WR);
       echo.join();
@@ -201,7 +201,7 @@ TEST_CASE("a regular file and /dev/null never wait") {
   auto check = [] {
     std::string name = "/tmp/lagom-io-XXXXXX";
     const int file = ::mkstemp(name.data());
-    REQUIRE(file >= 0);
+    CHECK(file >= 0);
     ::unlink(name.c_str());
     const std::string text = "in a file";
     CHECK(!lagom::io::wait_readable(file));
@@ -232,10 +232,10 @@ TEST_CASE("a plain thread and a fiber talk") {
     std::array<std::byte, 1> block{};
     for (int i = 0; i < 1000; ++i) {
       block[0] = static_cast<std::byte>(i);
-      REQUIRE(lagom::io::write(pair[0], block) == 1);
+      CHECK(lagom::io::write(pair[0], block) == 1);
       block[0] = std::byte{255};
-      REQUIRE(lagom::io::read(pair[0], block) == 1);
-      REQUIRE(block[0] == static_cast<std::byte>(i));
+      CHECK(lagom::io::read(pair[0], block) == 1);
+      CHECK(block[0] == static_cast<std::byte>(i));
     }
     ::shutdown(pair[0], SHUT_WR);
   });
@@ -252,8 +252,8 @@ TEST_CASE("numbers are used again, on whatever worker") {
           descriptor_pair pair;
           lagom::fiber writer = lagom::spawn([&] { lagom::io::write(pair[1], bytes_of("y")); });
           std::array<std::byte, 4> block{};
-          REQUIRE(lagom::io::read(pair[0], block) == 1);
-          REQUIRE(block[0] == std::byte{'y'});
+          CHECK(lagom::io::read(pair[0], block) == 1);
+          CHECK(block[0] == std::byte{'y'});
           writer.join();
         }
       }));
