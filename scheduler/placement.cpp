@@ -69,7 +69,11 @@ void run_queue::rescale(entity& e, weight share) {
       e.virtual_deadline.ticks = static_cast<std::uint64_t>(scale(left, before, after).ticks);
     }
     if (e.owes_to == this) {
-      e.vruntime = virtual_now() + scale(e.vruntime - virtual_now(), before, after);
+      const virtual_time v = virtual_now();
+      const bool is_paid = !is_before(v, e.vruntime);
+      e.vlag = is_paid ? virtual_span{0} : e.vlag;
+      e.owes_to = is_paid ? nullptr : this;
+      e.vruntime = is_paid ? e.vruntime : v + scale(e.vruntime - v, before, after);
     }
     e.vlag = scale(e.vlag, before, after);
     e.share = share;

@@ -65,9 +65,7 @@ void run_queue::renew_far(entity& e) {
     move(e, -too_far);
     e.virtual_deadline = e.virtual_deadline - too_far;
   }
-  if (is_far_behind(e.window, e.vruntime)) {
-    e.window = e.vruntime;
-  }
+  keep_window_behind(e);
 }
 
 // A stint so long that the virtual line may not have room for it: alone, the entity takes V along as far as it likes.
@@ -83,7 +81,7 @@ void run_queue::account_long(entity& e, nanos ran) {
   }
   e.vruntime.ticks += static_cast<std::uint64_t>(ticks);
   e.virtual_deadline = e.vruntime;  // its request is over, though the signs of distances can no longer tell
-  e.window = e.vruntime;
+  e.window = e.vruntime - long_ago;
   e.is_window_open = false;
 }
 

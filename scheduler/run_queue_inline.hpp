@@ -72,8 +72,13 @@ inline bool run_queue::renew_if_over(entity& e) {
   return true;
 }
 
-// A point so far back that it may soon be mistaken for one in the future.
-inline bool is_far_behind(virtual_time point, virtual_time now) { return (now - point).ticks > (std::int64_t{1} << 60); }
+// A window that ended so long ago that the wrap would soon put it into the future stays at half that distance.
+inline constexpr virtual_span long_ago{std::int64_t{1} << 59};
+inline void keep_window_behind(entity& e) {
+  if ((e.vruntime - e.window).ticks > 2 * long_ago.ticks) [[unlikely]] {
+    e.window = e.vruntime - long_ago;
+  }
+}
 
 // --- accounting --------------------------------------------------------------------------------------------------------
 
@@ -95,8 +100,8 @@ inline void run_queue::account(entity& e, nanos ran) {
   if (queued_ == 1 && e.on_rq) {  // V is its vruntime: nothing to decide, nothing to divide
     origin_ = e.vruntime;
     offsets_ = 0;
-    if (renew_if_over(e) && is_far_behind(e.window, e.vruntime)) [[unlikely]] {
-      e.window = e.vruntime;  // or it would fall behind for ever, and after a wrap appear in the future
+    if (renew_if_over(e)) {
+      keep_window_behind(e);
     }
     return;
   }
