@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <lagom/runtime.hpp>
 
-#include <ostream>
+#include <iostream>
 #include <sstream>
+
+#include <lagom/version.hpp>
 
 #include "fiber/park.hpp"
 #include "options.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
-
+#include "os/limits.hpp"
+#include "topology/describe.hpp"
 #include "worker/runtime_core.hpp"
 #include "worker/worker.hpp"
 
@@ -24,6 +27,18 @@ constexpr std::int64_t patience_ns = 5'000'000'000;
 
 void delete_core(runtime_core* core) { delete core; }
 
+// LAGOM_PRINT_CONFIG=1: what was decided, to the log or, if there is none, to stderr: it was asked for.
+void print_config(const runtime_core& core) {
+  const auto wanted = os::get_env("LAGOM_PRINT_CONFIG");
+  if (!wanted || wanted->empty() || *wanted == "0") return;
+  std::ostringstream text;
+  text << "lagom " << version() << ": " << core.workers.size() << " workers, slice " << core.knobs.base_slice / 1000 << " us, stacks of "
+       << core.default_stack / 1024 << " KiB, features '" << core.options.features.text() << "'\n"
+       << topology::describe(core.machine, core.plan);
+  std::istringstream lines(text.str());
+  for (std::string line; std::getline(lines, line);) core.options.log ? core.log(line) : void(std::cerr << line << '\n');
+}
+
 }  // namespace
 }  // namespace detail
 
@@ -31,6 +46,7 @@ runtime::runtime(runtime_options options) : core_(nullptr, &detail::delete_core)
   runtime_options checked = detail::checked_options(std::move(options));
   const scheduler::features knobs = detail::knobs_for(checked);
   core_.reset(new detail::runtime_core(*this, std::move(checked), knobs));
+  detail::print_config(*core_);
   core_->start();
 }
 

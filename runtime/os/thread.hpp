@@ -6,6 +6,14 @@
 #include <functional>
 #include <string>
 
+// For functions that read thread-local state on behalf of code that may resume on another thread: never inlined, and
+// nothing learnt about them, link-time optimisation included.
+#if defined(__clang__)
+#define LAGOM_OUT_OF_LINE __attribute__((noinline))
+#else
+#define LAGOM_OUT_OF_LINE __attribute__((noipa))
+#endif
+
 namespace lagom::os {
 
 // An OS thread. Signal mask and affinity as inherited from the creator. Like std::thread: must be joined or detached

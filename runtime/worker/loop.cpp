@@ -16,12 +16,7 @@ namespace {
 thread_local worker* this_worker = nullptr;
 }  // namespace
 
-#if defined(__clang__)
-__attribute__((noinline))
-#else
-__attribute__((noipa))
-#endif
-worker* current_worker() noexcept {
+LAGOM_OUT_OF_LINE worker* current_worker() noexcept {
   worker* w = this_worker;
   asm volatile("" : "+r"(w));
   return w;
@@ -79,6 +74,7 @@ void worker::resume(fiber_block& f) noexcept {
 void worker::poll_descriptors(std::int64_t timeout) noexcept {
   std::array<os::poll_event, 64> events;
   const int n = poller_.wait(timeout, events);
+  if (timeout != 0) core.idle.retract(index);  // before work is given out: we are not to be asked for help with it
   if (n <= 0) return;
   read_clock();
   core.descriptors.dispatch(std::span<os::poll_event>(events.data(), static_cast<std::size_t>(n)));
@@ -130,7 +126,7 @@ void worker::sleep() noexcept {
     poll_descriptors(expiry == never ? -1 : std::max<std::int64_t>(expiry - began, 0));
     bump(wakeups_);
   }
-  core.idle.retract(index);
+  core.idle.retract(index);  // again where we did not sleep, or a timer was due at once
   const std::int64_t slept = read_clock() - began;
   idle_since_.store(0, std::memory_order_relaxed);                                                       // statistics
   idle_ns_.store(idle_ns_.load(std::memory_order_relaxed) + slept, std::memory_order_relaxed);           // statistics

@@ -110,7 +110,7 @@ void runtime_core::apply_attributes(fiber_block& f, const attributes& a) {
   f.share = a.policy == lagom::policy::idle ? scheduler::idle_weight : scheduler::weight_of_nice(f.attrs->nice);
   if (a.slice.count() != 0) {
     f.has_custom_slice = true;
-    f.slice = a.slice.count();
+    f.slice = static_cast<decltype(f.slice)>(a.slice.count());
   }
   f.pin_count = a.pinned ? 1 : 0;
 }
