@@ -5,11 +5,10 @@
 //
 // A client that says nothing for --idle-seconds (60) is dropped. --self-test serves its own clients on a free port, then
 // raises SIGTERM, and exits with 0 if every byte came back.
-#include <signal.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <span>
 #include <stdexcept>
@@ -101,7 +100,7 @@ int run(const settings& s) {
   std::vector<lagom::fiber> clients;
   for (int i = 0; s.self_test && i < 64; ++i) clients.push_back(lagom::spawn([&, i] { right += talk(where, i); }));
   for (lagom::fiber& client : clients) client.join();
-  if (s.self_test) ::raise(SIGTERM);
+  if (s.self_test) std::raise(SIGTERM);
   std::printf("signal %d, good bye\n", signals.wait());
   listener.close();
   acceptor.join();
