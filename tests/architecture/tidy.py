@@ -121,6 +121,7 @@ def text_files(root):
     names = listing.stdout.splitlines() if listing.returncode == 0 else None
     if names is None:
         names = [p.relative_to(root).as_posix() for p in pathlib.Path(root).rglob("*") if p.is_file()]
+        names = [n for n in names if not n.startswith(("build", "."))]
     # Vectors are data; a wrap carries hashes.
     kept = [n for n in names if pathlib.Path(n).suffix in TEXT_SUFFIXES and not n.startswith("tests/golden/")]
     return [pathlib.Path(n) for n in kept if (root / n).is_file()]
