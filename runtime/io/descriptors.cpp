@@ -170,7 +170,7 @@ void descriptor_table::deliver(const os::poll_event& event) noexcept {
 void descriptor_table::dispatch(std::span<const os::poll_event> events) noexcept {
   for (const os::poll_event& event : events) {
     if ((event.token & socket_mark) != 0) {
-      socket_table::instance().deliver(event);
+      socket_table::instance().deliver(event, serial_);
     } else {
       deliver(event);
     }

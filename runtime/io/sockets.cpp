@@ -168,7 +168,7 @@ bool socket_table::is_open(socket_handle handle) noexcept {
   return e->is(handle);
 }
 
-void socket_table::deliver(const os::poll_event& event) noexcept {
+void socket_table::deliver(const os::poll_event& event, std::uint64_t table) noexcept {
   const socket_handle handle{static_cast<std::uint32_t>(event.token) & ~socket_mark,
                              static_cast<std::uint32_t>(event.token >> 32)};
   socket_entry* e = find(handle);
@@ -176,7 +176,7 @@ void socket_table::deliver(const os::poll_event& event) noexcept {
   woken_waiters woken;
   {
     spin_guard guard(e->lock);
-    if (!e->is(handle)) return;
+    if (!e->is(handle) || e->registered_table != table) return;
     for (const direction where : both) {
       if (!os::any_of(event.ready, ready_for(where))) continue;
       socket_waiter* w = e->waiting[index_of(where)];

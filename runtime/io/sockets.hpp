@@ -35,8 +35,8 @@
 // and then the generation moves on, after which handles, events and tokens of the old one are refused. Entries are never
 // freed. A waiter that was woken by close() must not touch the entry: it may be somebody else's.
 //
-// Two runtimes may use one socket, one after the other: the registration moves to the one that waits. What the old
-// poller still reports (it may be gone, so it cannot be asked to forget) has the right generation and does no harm.
+// Two runtimes may use one socket, one after the other: the registration moves to the one that waits. The old poller may
+// be gone, so it cannot be asked to forget; what it still reports is dropped, since the new one was asked later.
 namespace lagom {
 inline namespace v0 {
 namespace detail {
@@ -80,7 +80,8 @@ class socket_table {
   void set_deadline(socket_handle handle, direction where, std::int64_t expiry) noexcept;
   bool is_open(socket_handle handle) noexcept;
 
-  void deliver(const os::poll_event& event) noexcept;
+  /// An event that a poller of the table with this serial has reported.
+  void deliver(const os::poll_event& event, std::uint64_t table) noexcept;
 
  private:
   friend class socket_use;
