@@ -113,7 +113,10 @@ bool worker::has_reason_to_stay() noexcept {
   for (const auto& other : core.workers) {
     if (other.get() != this && other->is_overloaded()) return true;
   }
-  return false;
+  // Our mail may be in our queue by now: a thief empties the inbox, and leaves what is too fresh to be stolen. If it came
+  // before the look at the inbox, the thief has it still under the lock or is done; if later, its sender sees the bit.
+  spin_guard hold(queue_lock_);
+  return queue_.runnable() != 0;
 }
 
 void worker::sleep() noexcept {

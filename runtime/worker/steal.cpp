@@ -38,7 +38,7 @@ unsigned worker::rob(unsigned thief, std::span<fiber_block*> loot, std::int64_t 
     queue_.dequeue(*e, scheduler::leaving::migrated, now);
     loot[taken++] = &block_of(*e);
   }
-  if (taken) publish_waiting();
+  publish_waiting();  // what came by mail, even if nothing is taken
   queue_lock_.unlock();
   return taken;
 }
