@@ -290,6 +290,14 @@ inline void run_queue::leave(entity& e, leaving why) {
 
 // By the rules from 6.17 on: e, which does not ask for less than the current entity, displaces it if it would be the pick.
 inline bool run_queue::preempts_by_pick(entity& e, joining why) {
+  entity& c = *current_;
+  if (knobs_.wakeup_granularity != 0 && is_protected(c)) {
+    // The pick is put off, not called off: it comes when the window ends. An eligible one keeps its window as it is.
+    if (!is_eligible(c)) {
+      c.window = earlier(c.window, c.vruntime + to_virtual(knobs_.wakeup_granularity, c.share));
+    }
+    return false;
+  }
   if (why != joining::spawned || knobs_.fork_preempt) {
     // A sleeper that has paid its debt must not hide e (7.1).
     const bool drops_sleepers = knobs_.delayed_lag == delayed_rule::never_grows;

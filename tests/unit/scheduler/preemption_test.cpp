@@ -62,6 +62,31 @@ TEST_CASE("preemption: a protected current one that is made lighter keeps its wi
   CHECK(std::abs(d.queue.time_left() - left) <= 1);
 }
 
+TEST_CASE("preemption: wakeup_granularity puts a wake-up's pick off, and does not call it off") {
+  for (const nanos granularity : {nanos{0}, 20 * us}) {
+    CAPTURE(granularity);
+    features knobs = features::linux_7_1();
+    knobs.wakeup_granularity = granularity;
+    driver d(knobs);
+    entity waker, other, wakee;
+    d.spawn(waker);
+    d.spawn(other);
+    d.pick();
+    REQUIRE(d.queue.current() == &waker);
+    d.run(100 * us);  // ahead of the mean of the two: not eligible
+    REQUIRE(d.queue.is_protected());
+    REQUIRE_FALSE(d.queue.is_eligible(waker));
+    wakee.vlag = virtual_ns(2 * ms);  // its virtual deadline will be the earliest
+    const bool at_once = d.wake(wakee);
+    CHECK(at_once == (granularity == 0));
+    if (at_once) continue;
+    CHECK(d.queue.time_left() == granularity);
+    CHECK_FALSE(d.run(granularity - us));
+    CHECK(d.run(us));
+    CHECK(d.pick() == &wakee);
+  }
+}
+
 TEST_CASE("preemption: normal displaces idle at once, idle and batch never displace") {
   driver d;
   entity idle, normal, batch, second_idle;
