@@ -12,26 +12,26 @@ namespace lagom::scheduler {
 
 namespace {
 
-entity& as_entity(waiting_links* node) {
+// All noexcept, as Boost's algorithms are: otherwise each of those would need code to terminate in.
+entity& as_entity(waiting_links* node) noexcept {
   assert(node->where == place::tree);
   return *static_cast<entity*>(node);
 }
 
-void include(entity& node, const waiting_links* child) {
+void include(entity& node, const waiting_links* child) noexcept {
   if (child != nullptr) {
-    const auto& below = *static_cast<const entity*>(child);
-    node.min_vruntime = earlier(node.min_vruntime, below.min_vruntime);
-    node.min_slice = std::min(node.min_slice, below.min_slice);
-    node.max_slice = std::max(node.max_slice, below.max_slice);
+    node.min_vruntime = earlier(node.min_vruntime, child->min_vruntime);
+    node.min_slice = child->min_slice < node.min_slice ? child->min_slice : node.min_slice;
+    node.max_slice = child->max_slice > node.max_slice ? child->max_slice : node.max_slice;
   }
 }
 
-void reset_aggregates(entity& node) {
+void reset_aggregates(entity& node) noexcept {
   node.min_vruntime = node.vruntime;
   node.min_slice = node.max_slice = node.slice;
 }
 
-void recompute(entity& node) {
+void recompute(entity& node) noexcept {
   reset_aggregates(node);
   include(node, node.left);
   include(node, node.right);
@@ -45,26 +45,26 @@ struct augmented_traits {
   using const_node_ptr = const waiting_links*;
   using color = std::uint8_t;
 
-  static node_ptr get_parent(const_node_ptr n) { return n->parent; }
-  static node_ptr get_left(const_node_ptr n) { return n->left; }
-  static node_ptr get_right(const_node_ptr n) { return n->right; }
-  static color get_color(const_node_ptr n) { return n->colour; }
-  static void set_parent(node_ptr n, node_ptr parent) { n->parent = parent; }
-  static void set_left(node_ptr n, node_ptr left) {
+  static node_ptr get_parent(const_node_ptr n) noexcept { return n->parent; }
+  static node_ptr get_left(const_node_ptr n) noexcept { return n->left; }
+  static node_ptr get_right(const_node_ptr n) noexcept { return n->right; }
+  static color get_color(const_node_ptr n) noexcept { return n->colour; }
+  static void set_parent(node_ptr n, node_ptr parent) noexcept { n->parent = parent; }
+  static void set_left(node_ptr n, node_ptr left) noexcept {
     n->left = left;
     child_changed(n);
   }
-  static void set_right(node_ptr n, node_ptr right) {
+  static void set_right(node_ptr n, node_ptr right) noexcept {
     n->right = right;
     child_changed(n);
   }
-  static void set_color(node_ptr n, color c) { n->colour = c; }
-  static color black() { return 1; }
-  static color red() { return 0; }
+  static void set_color(node_ptr n, color c) noexcept { n->colour = c; }
+  static color black() noexcept { return 1; }
+  static color red() noexcept { return 0; }
 
  private:
   // The header's "children" are the ends of the order; it has no aggregates.
-  static void child_changed(node_ptr n) {
+  static void child_changed(node_ptr n) noexcept {
     if (n->where == place::tree) {
       recompute(as_entity(n));
     }

@@ -104,6 +104,13 @@ constexpr std::array<char, names_size()> joined_names = [] {
   return text;
 }();
 
+// Not operator==: that may compile to library calls this folder does without.
+constexpr bool is_same(std::string_view a, std::string_view b) {
+  std::size_t at = 0;
+  while (at < a.size() && at < b.size() && a[at] == b[at]) ++at;
+  return at == a.size() && at == b.size();
+}
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -132,11 +139,11 @@ std::optional<nanos> number(std::string_view text) {
 
 features_error set_flag(features& f, std::string_view name) {
   constexpr std::string_view negation = "no_";
-  const bool is_off = name.starts_with(negation);
+  const bool is_off = name.size() > negation.size() && is_same({name.data(), negation.size()}, negation);
   std::string_view positive = name;
   positive.remove_prefix(is_off ? negation.size() : 0);
   for (const auto& flag : flags) {
-    if (flag.name == positive) {
+    if (is_same(flag.name, positive)) {
       f.*flag.field = !is_off;
       return features_error::none;
     }
@@ -146,7 +153,7 @@ features_error set_flag(features& f, std::string_view name) {
 
 features_error set_value(features& f, std::string_view name, std::string_view value) {
   for (const auto& duration : durations) {
-    if (duration.name == name) {
+    if (is_same(duration.name, name)) {
       const auto read = number(value);
       if (!read || *read < duration.least || *read > duration.most) {
         return features_error::bad_value;
@@ -156,10 +163,10 @@ features_error set_value(features& f, std::string_view name, std::string_view va
     }
   }
   for (const auto& choice : choices) {
-    if (choice.name == name) {
+    if (is_same(choice.name, name)) {
       unsigned position = 0;
       for (std::string_view rest = choice.values; !rest.empty(); ++position) {
-        if (next_part(rest, ',') == value) {
+        if (is_same(next_part(rest, ','), value)) {
           choice.set(f, position);
           return features_error::none;
         }
@@ -174,7 +181,7 @@ features_error set_value(features& f, std::string_view name, std::string_view va
 
 std::optional<features> features::preset(std::string_view name) {
   for (const auto& p : presets) {
-    if (p.name == name) {
+    if (is_same(p.name, name)) {
       return p.make();
     }
   }
@@ -187,17 +194,17 @@ std::string_view features::names() { return {joined_names.data(), joined_names.s
 
 std::string_view features::values_of(std::string_view name) {
   for (const auto& flag : flags) {
-    if (flag.name == name) {
+    if (is_same(flag.name, name)) {
       return "alone for on, with no_ in front for off";
     }
   }
   for (const auto& duration : durations) {
-    if (duration.name == name) {
+    if (is_same(duration.name, name)) {
       return duration.values;
     }
   }
   for (const auto& choice : choices) {
-    if (choice.name == name) {
+    if (is_same(choice.name, name)) {
       return choice.values;
     }
   }

@@ -21,9 +21,9 @@ struct virtual_span {
   std::int64_t ticks = 0;
 
   friend constexpr auto operator<=>(virtual_span, virtual_span) = default;
-  friend constexpr virtual_span operator+(virtual_span a, virtual_span b) { return {a.ticks + b.ticks}; }
-  friend constexpr virtual_span operator-(virtual_span a, virtual_span b) { return {a.ticks - b.ticks}; }
-  friend constexpr virtual_span operator-(virtual_span a) { return {-a.ticks}; }
+  friend constexpr virtual_span operator+(virtual_span a, virtual_span b) noexcept { return {a.ticks + b.ticks}; }
+  friend constexpr virtual_span operator-(virtual_span a, virtual_span b) noexcept { return {a.ticks - b.ticks}; }
+  friend constexpr virtual_span operator-(virtual_span a) noexcept { return {-a.ticks}; }
 };
 
 // A point on a run queue's virtual line. It wraps (after 208 days of nice 0), so there is no < of two points, only the
@@ -32,18 +32,18 @@ struct virtual_time {
   std::uint64_t ticks = 0;
 
   friend constexpr bool operator==(virtual_time, virtual_time) = default;
-  friend constexpr virtual_span operator-(virtual_time a, virtual_time b) {
+  friend constexpr virtual_span operator-(virtual_time a, virtual_time b) noexcept {
     return {static_cast<std::int64_t>(a.ticks - b.ticks)};
   }
-  friend constexpr virtual_time operator+(virtual_time a, virtual_span b) {
+  friend constexpr virtual_time operator+(virtual_time a, virtual_span b) noexcept {
     return {a.ticks + static_cast<std::uint64_t>(b.ticks)};
   }
-  friend constexpr virtual_time operator-(virtual_time a, virtual_span b) {
+  friend constexpr virtual_time operator-(virtual_time a, virtual_span b) noexcept {
     return {a.ticks - static_cast<std::uint64_t>(b.ticks)};
   }
 };
 
-[[nodiscard]] constexpr bool is_before(virtual_time a, virtual_time b) { return (a - b).ticks < 0; }
-[[nodiscard]] constexpr virtual_time earlier(virtual_time a, virtual_time b) { return is_before(b, a) ? b : a; }
+[[nodiscard]] constexpr bool is_before(virtual_time a, virtual_time b) noexcept { return (a - b).ticks < 0; }
+[[nodiscard]] constexpr virtual_time earlier(virtual_time a, virtual_time b) noexcept { return is_before(b, a) ? b : a; }
 
 }  // namespace lagom::scheduler

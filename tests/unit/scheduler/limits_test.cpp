@@ -248,7 +248,7 @@ TEST_CASE("limits: V rounds down for negative offsets") {
 
 TEST_CASE("limits: a million stints of 100 ns at the heaviest weight are charged within 0.05 %") {
   driver d;
-  entity heavy, other;
+  entity heavy;
   heavy.share = weight_of_nice(-20);
   d.spawn(heavy);
   d.pick();
