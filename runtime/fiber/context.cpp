@@ -110,13 +110,6 @@ thread_state thread_state::of_this_thread() noexcept {
   return {static_cast<void*>(abi::__cxa_get_globals()), &errno};
 }
 
-bool thread_state::exception_in_flight() const noexcept {
-  // The second member of __cxa_eh_globals (Itanium C++ ABI) counts the uncaught exceptions.
-  unsigned uncaught = 0;
-  std::memcpy(&uncaught, static_cast<const std::byte*>(exception_globals) + sizeof(void*), sizeof uncaught);
-  return uncaught != 0;
-}
-
 void make_context(machine_context& fresh, std::byte* low, std::byte* top, context_entry entry) noexcept {
   const std::size_t size = static_cast<std::size_t>(top - low);
   fresh.stack_pointer = fc::make_fcontext(top, size, begin);

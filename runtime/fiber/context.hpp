@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 // The machine context of a fiber: what is switched, and by what. Boost.Context does the jump; this file adds what belongs
 // to a fiber beyond registers (C++ exception state, errno) and tells the sanitizers and valgrind what happens.
@@ -16,7 +17,12 @@ struct thread_state {
   void* exception_globals = nullptr;  // __cxa_eh_globals: caught exceptions, uncaught count
   int* error_number = nullptr;
   static thread_state of_this_thread() noexcept;
-  bool exception_in_flight() const noexcept;
+  bool exception_in_flight() const noexcept {
+    // The second member of __cxa_eh_globals (Itanium C++ ABI) counts the uncaught exceptions.
+    unsigned uncaught = 0;
+    std::memcpy(&uncaught, static_cast<const std::byte*>(exception_globals) + sizeof(void*), sizeof uncaught);
+    return uncaught != 0;
+  }
 };
 
 struct machine_context;

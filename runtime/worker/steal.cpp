@@ -11,8 +11,8 @@ namespace detail {
 
 // When more waits here than another worker's wake-up costs, one sleeping worker is asked to come and look; no second
 // one while the first is still looking, it asks the next itself.
-void worker::ask_for_help() noexcept {
-  if (!is_overloaded() || !core.idle.any()) return;
+void worker::call_helper() noexcept {
+  if (!core.idle.any()) return;
   if (core.searchers.load(std::memory_order_relaxed) != 0) return;  // a hint; the monitor looks again
   const unsigned helper = core.idle.claim_any((index + 1) % static_cast<unsigned>(core.workers.size()));
   if (helper == idle_workers::none) return;

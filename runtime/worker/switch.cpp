@@ -62,13 +62,15 @@ bool worker::may_look_later() const noexcept {
          !core.descriptors.anybody_waits();
 }
 
+// Chaos mode: a yield goes elsewhere.
+void worker::yield_away(fiber_block& f) noexcept {
+  unpark(arm(), wake::notified);  // used before it parks: settle_parked() scatters it
+  leave(f, departure::parked);
+  end_armed_wait(f);
+}
+
 void worker::yield(fiber_block& f) noexcept {
-  if (core.chaos && f.pin_count == 0) {
-    unpark(arm(), wake::notified);  // used before it parks: settle_parked() scatters it
-    leave(f, departure::parked);
-    end_armed_wait(f);
-    return;
-  }
+  if (core.chaos && f.pin_count == 0) [[unlikely]] return yield_away(f);
   if (may_look_later()) return;
   leave(f, departure::yielded);
 }

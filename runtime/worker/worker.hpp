@@ -145,10 +145,14 @@ class alignas(64) worker {
 
   std::uint64_t random() noexcept;
   bool scatter(fiber_block& f) noexcept;
+  void yield_away(fiber_block& f) noexcept;
 
   // steal.cpp
   bool steal() noexcept;
-  void ask_for_help() noexcept;
+  void ask_for_help() noexcept {
+    if (is_overloaded()) call_helper();
+  }
+  void call_helper() noexcept;
 
   // ---- The worker's own.
   fiber_block* running_ = nullptr;
