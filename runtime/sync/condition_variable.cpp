@@ -45,11 +45,7 @@ std::cv_status condition_variable::wait_or_throw(std::unique_lock<mutex>& lock, 
 
 void condition_variable::wake_one_and_unlock() noexcept { wake_first_and_unlock(guard_, waiters_); }
 
-void condition_variable::wake_all_and_unlock() noexcept {
-  wake_batch batch;
-  while (waiter* w = waiters_.pop()) batch.add(w->who);
-  guard_.unlock();
-}
+void condition_variable::wake_all_and_unlock() noexcept { detail::wake_all_and_unlock(guard_, waiters_); }
 
 }  // namespace v0
 }  // namespace lagom

@@ -25,9 +25,7 @@ void event::wake_and_unlock() noexcept {
     return;
   }
   set_ = true;
-  wake_batch batch;
-  while (waiter* w = waiters_.pop()) batch.add(w->who);
-  guard_.unlock();
+  wake_all_and_unlock(guard_, waiters_);
 }
 
 }  // namespace v0

@@ -52,6 +52,12 @@ void wake_first_and_unlock(spin_lock& lock, wait_queue& queue) noexcept {
   unpark(who);
 }
 
+void wake_all_and_unlock(spin_lock& lock, wait_queue& queue) noexcept {
+  wake_batch batch;
+  while (waiter* w = queue.pop()) batch.add(w->who);
+  lock.unlock();
+}
+
 void throw_stopped() { throw std::system_error(make_error_code(errc::stopped)); }
 
 }  // namespace detail

@@ -34,6 +34,9 @@ void give_way_instead_of_waiting(std::int64_t expiry) noexcept;
 /// REQUIRES: the queue is not empty and none of its members belongs to a select.
 void wake_first_and_unlock(spin_lock& lock, wait_queue& queue) noexcept LAGOM_THREAD_SAFETY(release_capability(lock));
 
+/// Unlinks all waiters, releases the lock, makes them runnable. REQUIRES: none of them belongs to a select.
+void wake_all_and_unlock(spin_lock& lock, wait_queue& queue) noexcept LAGOM_THREAD_SAFETY(release_capability(lock));
+
 /// For calls that return nothing or a value: throws std::system_error(errc::stopped).
 [[noreturn]] void throw_stopped();
 

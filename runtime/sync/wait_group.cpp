@@ -18,11 +18,7 @@ void wait_group::add(std::ptrdiff_t n) {
     throw std::invalid_argument("lagom::wait_group: the count would become negative or overflow");
   }
   count_ = sum;
-  wake_batch batch;
-  if (sum == 0) {
-    while (waiter* w = waiters_.pop()) batch.add(w->who);
-  }
-  guard_.unlock();
+  sum == 0 ? wake_all_and_unlock(guard_, waiters_) : guard_.unlock();
 }
 
 void wait_group::finish_and_unlock() {
@@ -31,9 +27,7 @@ void wait_group::finish_and_unlock() {
     throw std::invalid_argument("lagom::wait_group: done() without add()");
   }
   count_ = 0;
-  wake_batch batch;
-  while (waiter* w = waiters_.pop()) batch.add(w->who);
-  guard_.unlock();
+  wake_all_and_unlock(guard_, waiters_);
 }
 
 wake wait_group::wait_until_ns(std::int64_t expiry) noexcept {

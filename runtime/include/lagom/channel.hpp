@@ -44,8 +44,8 @@ class channel : private detail::channel_core {
 
   // What lies in the ring.
   static constexpr bool plain = std::is_trivially_copyable_v<T>;
-  static constexpr bool boxed = !plain && !std::is_nothrow_move_constructible_v<T>;
-  using item = std::conditional_t<boxed, std::unique_ptr<T>, T>;
+  using item = detail::channel_item<T>;
+  static constexpr bool boxed = !std::is_same_v<item, T>;
   using items = detail::channel_items<item>;
 
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>  // std::unique_lock, std::lock_guard, std::scoped_lock work with these classes
@@ -104,6 +105,31 @@ class timed_mutex : public detail::mutex_core {
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& tp) {
     return try_lock() || try_lock_until_ns(detail::expiry_at(tp));
   }
+};
+
+/// A mutex that its owner, a fiber or a plain thread, may lock again; it is free when it has been unlocked as often. As
+/// std::recursive_mutex. A fiber stays the owner when it continues on another worker.
+class recursive_mutex {
+ public:
+  constexpr recursive_mutex() noexcept = default;
+
+  /// As mutex, but the owner goes on at once. Throws std::system_error(resource_unavailable_try_again) at 2^32 - 1
+  /// levels.
+  void lock();
+  /// True also for the owner; false at 2^32 - 1 levels.
+  bool try_lock() noexcept;
+  /// REQUIRES: the caller is the owner.
+  void unlock() noexcept;
+
+ private:
+  enum class entry { first, again, full };
+  entry enter_again() noexcept;
+  void enter_first() noexcept;
+
+  mutex mutex_;
+  // Written by the owner only; others may read it at any time, and never find themselves in it.
+  std::atomic<std::uintptr_t> owner_{0};
+  std::uint32_t levels_ = 0;
 };
 
 }  // namespace v0

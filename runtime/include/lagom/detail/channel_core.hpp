@@ -38,6 +38,8 @@ class alignas(64) channel_core {
   channel_core& operator=(const channel_core&) = delete;
 
  protected:
+  friend struct channel_access;
+
   channel_core(std::size_t capacity, std::size_t item_size, std::size_t item_alignment);
   ~channel_core() = default;
   void release_ring(std::size_t item_alignment) noexcept;  // last
@@ -80,6 +82,11 @@ class alignas(64) channel_core {
   wait_queue senders_;
   wait_queue receivers_;
 };
+
+/// What lies in the ring for a T: itself, or a box if moving it may throw.
+template <class T>
+using channel_item = std::conditional_t<std::is_trivially_copyable_v<T> || std::is_nothrow_move_constructible_v<T>, T,
+                                        std::unique_ptr<T>>;
 
 /// How items get in and out of raw memory. A trivially copyable item is just bytes.
 template <class Item>
