@@ -314,6 +314,10 @@ class model {
       if (is_short && eligible(e) && (e.d < c.d || !eligible(c))) end_protection(c);
       return choose(true) == &e && (need_resched = true);
     }
+    if (!is_short && f.wakeup_granularity != 0 && is_protected(c)) {
+      if (!eligible(c)) c.window = std::min(c.window, c.v + virt(f.wakeup_granularity, c.w));
+      return false;
+    }
     bool hit = false;
     if (is_short || !fork || f.fork_preempt) {
       hit = (f.delayed_lag == delayed_rule::never_grows ? choose_live(!is_short) : choose(!is_short)) == &e;
