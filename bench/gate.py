@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--build", required=True, help="which set of limits, for example gcc-12-debugoptimized")
     parser.add_argument("--update", action="store_true", help="set the limits from what is measured now")
     parser.add_argument("gates", nargs="*", help=f"default: all of {' '.join(GATES)}")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     for gate in options.gates:
         if gate not in GATES:
             parser.error(f"there is no gate '{gate}'; there are: {' '.join(GATES)}")

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSL-1.0
 """lagom-bench as its users see it: exit codes, texts, the JSON form. Usage: command_line_test.py LAGOM_BENCH"""
 import json
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
 PROGRAM = sys.argv.pop()
 
@@ -36,6 +39,7 @@ class UsageErrors(unittest.TestCase):
         ("pipe", "--fibers", "3"): "two sides",
         ("yield", "--seconds", "nan"): "number of seconds",
         ("yield", "--fibers", "10", "-l", "5"): "too few",
+        ("spawn", "--plot", "/no/such/folder/x.svg"): "--plot: /no/such/folder/x.svg cannot be written",
         ("spawn", "--batch", "5", "--fibers", "6"): "same",
     }
 
@@ -79,6 +83,16 @@ class Text(unittest.TestCase):
     def test_both_prints_a_ratio(self):
         self.assertRegex(self.lines("yield", "--backend", "both", "-l", "1000", "--repeat", "1"),
                          r"Ratio thread / fiber: \d+\.\d+\n")
+
+
+class Plot(unittest.TestCase):
+    def test_writes_a_picture_with_a_dot_per_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "yield.svg"
+            done = run("yield", "-l", "100", "--backend", "both", "--repeat", "3", "--plot", str(file))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            picture = xml.etree.ElementTree.parse(file).getroot()
+            self.assertEqual(len(picture.findall("{http://www.w3.org/2000/svg}circle")), 6)
 
 
 class Json(unittest.TestCase):

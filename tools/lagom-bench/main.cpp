@@ -14,6 +14,7 @@
 #include <lagom/features.hpp>
 #include <lagom/version.hpp>
 
+#include "plot.hpp"
 #include "report.hpp"
 #include "schedule.hpp"
 #include "workload.hpp"
@@ -105,11 +106,13 @@ int execute(command& chosen) {
   try {
     check_features(chosen.options);
     chosen.what->settle(chosen.options);
+    if (!chosen.options.plot_file.empty()) require_writable(chosen.options.plot_file);
   } catch (const usage_error& e) {
     return refuse(fmt::format("{}: {}", chosen.entry->name, e.what()));
   }
   try {
     const auto all = run_all(*chosen.what, chosen.options);
+    if (!chosen.options.plot_file.empty()) write_file(chosen.options.plot_file, draw(chosen.entry->name, all));
     if (chosen.options.json) {
       fmt::print("{}\n", to_json(chosen.entry->name, all_parameters(chosen), all).dump(2));
     } else {

@@ -111,6 +111,9 @@ void add_common_options(CLI::App& command, run_options& options) {
       ->type_name("LIST")
       ->group("Common");
   add_seconds(command, "--timeout", options.timeout, "a single run longer than this counts as hung and failed");
+  command.add_option("--plot", options.plot_file, "also write a picture of all runs (SVG)")
+      ->type_name("FILE")
+      ->group("Common");
   command.add_flag("--json", options.json, "print one JSON object instead of text")->group("Common");
   command.add_flag("--pin", options.pin, "bind each worker to a CPU (fiber only)")->group("Common");
 }

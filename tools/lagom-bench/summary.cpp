@@ -46,8 +46,9 @@ summary summarize(backend which, const std::vector<measurement>& runs) {
   all.which = which;
   all.runs = runs.size();
   all.seconds = spread_of(column(runs, [](const measurement& m) { return m.seconds; }));
-  all.ns_per_op = spread_of(
-      column(runs, [](const measurement& m) { return m.seconds * ns_per_second / static_cast<double>(m.ops); }));
+  all.samples =
+      column(runs, [](const measurement& m) { return m.seconds * ns_per_second / static_cast<double>(m.ops); });
+  all.ns_per_op = spread_of(all.samples);
   all.ops = spread_of(column(runs, [](const measurement& m) { return static_cast<double>(m.ops); })).median;
   all.switches = spread_of(column(runs, [](const measurement& m) { return static_cast<double>(m.switches); })).median;
   all.os_switches =

@@ -31,6 +31,7 @@ struct summary {
   std::uint64_t max_rss_kb = 0;
   std::optional<latencies> latency{};
   std::optional<double> handovers{};
+  std::vector<double> samples{};  ///< ns per operation of each run, in their order
 };
 
 summary summarize(backend which, const std::vector<measurement>& runs);
