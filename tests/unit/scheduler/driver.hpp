@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
+#include <cstdlib>
 
 #include "scheduler/run_queue.hpp"
 
@@ -17,6 +17,9 @@ inline constexpr nanos day = nanos{86'400} * 1'000'000'000;
 
 // Virtual nanoseconds, as a span of the virtual line.
 constexpr virtual_span virtual_ns(std::int64_t n) { return {n * (std::int64_t{1} << virtual_time_bits)}; }
+
+// LAGOM_TEST_SHORT: the short form, for sanitizers.
+inline int times(int usual) { return std::getenv("LAGOM_TEST_SHORT") != nullptr ? usual / 10 : usual; }
 
 class driver {
  public:

@@ -68,7 +68,7 @@ TEST_CASE("limits: ten million random steps across the ends of the virtual line,
       others.emplace_back(virtual_time{start}, 12);
     }
   }
-  for (int i = 0; i < 2'000'000; ++i) {
+  for (int i = 0; i < times(2'000'000); ++i) {
     const std::size_t who = reference.step();
     REQUIRE((who < 12) == (reference.d.queue.queued() > 0));
     for (random_steps& other : others) {

@@ -47,7 +47,7 @@ TEST_CASE("yield: 10 million in turns: nobody is ever further than a slice from 
   d.spawn(b);
   d.pick();
   const virtual_span slice = to_virtual(features::runtime().base_slice, nice_0_weight);
-  for (int i = 0; i < 10'000'000; ++i) {
+  for (int i = 0; i < times(10'000'000); ++i) {
     d.now += 100;
     d.yield();
     if (i % 1000 == 0) {
