@@ -4,6 +4,7 @@
 #include <new>
 
 #include <lagom/error.hpp>
+#include <lagom/this_fiber.hpp>
 
 #include "os/assert.hpp"
 #include "os/clock.hpp"
@@ -105,7 +106,7 @@ std::error_code descriptor_table::wait(int fd, direction where, std::int64_t exp
 std::error_code descriptor_table::wait(int fd, direction where, std::int64_t expiry, wait_reason why) noexcept {
   if (fd < 0) return std::make_error_code(std::errc::bad_file_descriptor);
   if (expiry <= 0) {
-    preemption_point();  // a loop that polls with zero time-outs must not keep the others from running
+    this_fiber::checkpoint();  // a loop that polls with zero time-outs must not keep the others from running
     return os::wait_for_descriptor(fd, interest_of(where), 0);
   }
   entry* e = find_or_make(fd);
@@ -132,9 +133,10 @@ std::error_code descriptor_table::wait(int fd, direction where, std::int64_t exp
     }
   }
   if (how == wake::stopped) return errc::stopped;
+  if (how == wake::notified) return {};
+  this_fiber::checkpoint();  // as above: the deadline may have passed before the wait began
   // What is ready at the deadline counts, also when no worker has looked in time.
-  if (how == wake::expired) return os::wait_for_descriptor(fd, interest_of(where), 0);
-  return {};
+  return os::wait_for_descriptor(fd, interest_of(where), 0);
 }
 
 void descriptor_table::deliver(const os::poll_event& event) noexcept {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <lagom/error.hpp>
+#include <lagom/this_fiber.hpp>
 
 #include "os/assert.hpp"
 #include "os/clock.hpp"
@@ -216,7 +217,11 @@ void socket_use::begin(socket_handle handle) noexcept {
   descriptor_ = e->descriptor;
 }
 
-socket_use::socket_use(socket_handle handle, direction where) noexcept : where_(where), directed_(true) { begin(handle); }
+socket_use::socket_use(socket_handle handle, direction where) noexcept : where_(where), directed_(true) {
+  begin(handle);
+  if (error_) this_fiber::checkpoint();  // a loop over calls that are refused must not keep the others from running
+}
+
 socket_use::socket_use(socket_handle handle) noexcept { begin(handle); }
 
 socket_use::~socket_use() {
@@ -306,6 +311,7 @@ std::error_code socket_use::wait_as_fiber(io_home home, std::int64_t limit, read
     case wake::stopped: return conclude(w, errc::stopped);
     case wake::expired: break;
   }
+  this_fiber::checkpoint();  // the deadline may have passed before the wait began
   return conclude(w, std::make_error_code(std::errc::timed_out));
 }
 

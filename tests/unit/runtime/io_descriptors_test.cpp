@@ -21,6 +21,7 @@
 #include <utility>
 
 #include <lagom/error.hpp>
+#include <lagom/this_fiber.hpp>
 
 #include "fiber/park.hpp"
 #include "os/clock.hpp"
@@ -85,13 +86,13 @@ wake park(wait_reason, std::int64_t expiry, stoppable) noexcept {
   return static_cast<wake>(parker.state.exchange(0) - 2);
 }
 
-void preemption_point() noexcept {}
-
 void spin_wait(const std::atomic<bool>& held) noexcept {
   while (held) std::this_thread::yield();
 }
 
 }  // namespace detail
+
+void this_fiber::checkpoint() noexcept {}
 
 const std::error_category& error_category() noexcept { return std::generic_category(); }
 

@@ -261,3 +261,35 @@ TEST_CASE("numbers are used again, on whatever worker") {
     for (lagom::fiber& f : all) f.join();
   });
 }
+
+TEST_CASE("a loop over waits that are over at once lets others run") {
+  lagom::runtime rt(with_workers(1));
+  descriptor_pair pair;
+  rt.run([&] {
+    bool done = false;
+    lagom::fiber other = lagom::spawn([&] { done = true; });
+    while (!done) lagom::io::wait_readable(pair[0], steady_clock::now());
+    other.join();
+    done = false;
+    lagom::fiber another = lagom::spawn([&] { done = true; });
+    while (!done) lagom::io::wait_writable(pair[0], steady_clock::time_point::min());
+    another.join();
+  });
+}
+
+TEST_CASE("reading and writing what is always ready lets others run") {
+  lagom::runtime rt(with_workers(1));
+  rt.run([&] {
+    const int zero = ::open("/dev/zero", O_RDWR | O_CLOEXEC);
+    std::array<std::byte, 64> block{};
+    bool done = false;
+    lagom::fiber other = lagom::spawn([&] { done = true; });
+    while (!done) lagom::io::read(zero, block);
+    other.join();
+    done = false;
+    lagom::fiber another = lagom::spawn([&] { done = true; });
+    while (!done) lagom::io::write(zero, block);
+    another.join();
+    ::close(zero);
+  });
+}
