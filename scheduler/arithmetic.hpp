@@ -30,6 +30,9 @@ inline constexpr std::int64_t longest_scaled = std::int64_t{1} << 61;
 [[nodiscard]] constexpr virtual_span scale(virtual_span n, std::int64_t times, std::int64_t per) {
   assert(per > 0);
   assert(times >= 0);
+  if (times == per) {  // among two equals
+    return n;
+  }
   const wide product = static_cast<wide>(n.ticks) * times;
   if (fits_64_bits(product)) [[likely]] {
     return {static_cast<std::int64_t>(product) / per};
