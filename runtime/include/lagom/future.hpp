@@ -39,6 +39,8 @@ template <class T>
 class [[nodiscard]] future {
  public:
   future() noexcept = default;
+  future(future&&) noexcept = default;
+  future& operator=(future&&) noexcept = default;
 
   bool valid() const noexcept { return static_cast<bool>(state_); }
 

@@ -201,3 +201,41 @@ TEST_CASE("timed_mutex: who gives up passes the wake-up on") {
     CHECK(counter + given_up == 8 * rounds(500));
   }
 }
+
+TEST_CASE("recursive_mutex: again by its owner, not by others") {
+  for (const setting& s : settings) {
+    lagom::recursive_mutex m;
+    long counter = 0;
+    crowd c(s);
+    c.start_many(6, [&](int) {
+      for (int k = 0; k < rounds(500); ++k) {
+        const std::lock_guard first(m);
+        const long before = counter;
+        {
+          const std::lock_guard second(m);
+          c.expect(m.try_lock(), "owner refused");
+          lagom::this_fiber::yield();  // the owner may come back on another worker
+          ++counter;
+          m.unlock();
+        }
+        if (k % 20 == 0) nap(10us);
+        c.expect(counter == before + 1, "somebody else was in");
+      }
+    });
+    c.finish();
+    CHECK(counter == 6 * rounds(500));
+  }
+}
+
+TEST_CASE("recursive_mutex: try_lock by another") {
+  lagom::recursive_mutex m;
+  m.lock();
+  CHECK(m.try_lock());
+  m.unlock();
+  std::thread([&] { CHECK_FALSE(m.try_lock()); }).join();
+  m.unlock();
+  std::thread([&] {
+    CHECK(m.try_lock());
+    m.unlock();
+  }).join();
+}
