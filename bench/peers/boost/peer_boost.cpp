@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // The workloads of lagom-bench on Boost.Fiber: yield, pipe, messaging, spawn. Prints one line of JSON. One worker:
 // round_robin, the fastest; more: work_stealing.
+#include <sys/resource.h>
+
 #include <boost/fiber/all.hpp>
 
 #include <array>
@@ -32,11 +34,6 @@ struct settings {
   std::size_t workers = 1, fibers = 2, loops = 100, groups = 10;
 };
 
-struct outcome {
-  double seconds;
-  std::uint64_t ops;
-};
-
 struct message {
   std::uint32_t receiver, sender, sequence;
   std::array<std::byte, 84> filling;
@@ -53,9 +50,31 @@ std::uint32_t seal_of(std::uint32_t receiver, std::uint32_t sender, std::uint32_
   std::exit(EXIT_FAILURE);
 }
 
-double seconds_since(clock_type::time_point start) {
-  return std::chrono::duration<double>(clock_type::now() - start).count();
+double cpu_seconds_so_far() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  constexpr double seconds_per_us = 1e-6;
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * seconds_per_us;
 }
+
+/// The time from its construction: on the wall, and of CPUs of the whole process.
+struct span {
+  double wall = 0, cpu = cpu_seconds_so_far();
+  clock_type::time_point start = clock_type::now();
+
+  span end() const {
+    span out = *this;
+    out.wall = std::chrono::duration<double>(clock_type::now() - start).count();
+    out.cpu = cpu_seconds_so_far() - cpu;
+    return out;
+  }
+};
+
+struct outcome {
+  span took;
+  std::uint64_t ops;
+};
 
 /// Boost's pools are for one thread only; where a fiber may end on another thread its stack comes from malloc.
 template <class Body>
@@ -67,7 +86,7 @@ fibers::fiber launch(const settings& what, Body body) {
 }
 
 /// Ready, go, done, as in lagom-bench.
-double run_team(const settings& what, std::size_t count, const std::function<void(std::size_t)>& body) {
+span run_team(const settings& what, std::size_t count, const std::function<void(std::size_t)>& body) {
   fibers::mutex mutex;
   fibers::condition_variable changed;
   std::size_t ready = 0;
@@ -86,25 +105,25 @@ double run_team(const settings& what, std::size_t count, const std::function<voi
   }
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return ready == count; });
-  const auto start = clock_type::now();
+  const span began;
   is_open = true;
   lock.unlock();
   changed.notify_all();
   for (auto& member : team) member.join();
-  return seconds_since(start);
+  return began.end();
 }
 
 outcome run_yield(const settings& what) {
   const std::size_t each = (what.loops + what.fibers - 1) / what.fibers;
-  const double seconds = run_team(what, what.fibers, [&](std::size_t) {
+  const span took = run_team(what, what.fibers, [&](std::size_t) {
     for (std::size_t turn = 0; turn < each; ++turn) boost::this_fiber::yield();
   });
-  return {seconds, each * what.fibers};
+  return {took, each * what.fibers};
 }
 
 outcome run_pipe(const settings& what) {
   fibers::buffered_channel<int> there(2), back(2);  // hold one token each
-  const double seconds = run_team(what, 2, [&](std::size_t index) {
+  const span took = run_team(what, 2, [&](std::size_t index) {
     for (std::size_t round = 0; round < what.loops; ++round) {
       const int token = static_cast<int>(round & 0x7fff'ffff);
       if (index == 0) {
@@ -116,7 +135,7 @@ outcome run_pipe(const settings& what) {
       }
     }
   });
-  return {seconds, what.loops};
+  return {took, what.loops};
 }
 
 void receive_all(fibers::buffered_channel<message>& inbox, std::uint32_t receiver, std::size_t loops) {
@@ -135,7 +154,7 @@ void receive_all(fibers::buffered_channel<message>& inbox, std::uint32_t receive
 outcome run_messaging(const settings& what) {
   std::deque<fibers::buffered_channel<message>> inboxes;
   for (std::size_t receiver = 0; receiver < what.groups * receivers; ++receiver) inboxes.emplace_back(capacity);
-  const double seconds = run_team(what, what.groups * (senders + receivers), [&](std::size_t index) {
+  const span took = run_team(what, what.groups * (senders + receivers), [&](std::size_t index) {
     const std::size_t group = index / (senders + receivers), place = index % (senders + receivers);
     if (place < receivers) {
       const std::size_t receiver = group * receivers + place;
@@ -150,7 +169,7 @@ outcome run_messaging(const settings& what) {
       }
     }
   });
-  return {seconds, what.groups * senders * receivers * what.loops};
+  return {took, what.groups * senders * receivers * what.loops};
 }
 
 outcome run_spawn(const settings& what) {
@@ -158,7 +177,7 @@ outcome run_spawn(const settings& what) {
   std::vector<fibers::fiber> batch;
   batch.reserve(what.fibers);
   std::uint64_t expected = 0;
-  const auto start = clock_type::now();
+  const span began;
   for (std::size_t done = 0; done < what.loops;) {
     const std::size_t count = std::min(what.fibers, what.loops - done);
     for (std::size_t place = 0; place < count; ++place) {
@@ -169,9 +188,9 @@ outcome run_spawn(const settings& what) {
     done += count;
     expected += count * (count + 1) / 2;
   }
-  const double seconds = seconds_since(start);
+  const span took = began.end();
   if (std::accumulate(marks.begin(), marks.end(), std::uint64_t{0}) != expected) fail("not every fiber ran once");
-  return {seconds, what.loops};
+  return {took, what.loops};
 }
 
 outcome run_workload(const settings& what) {
@@ -238,7 +257,7 @@ settings parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const outcome result = run_with_workers(parse(argc, argv));
   constexpr double ns_per_second = 1e9;
-  std::printf("{\"seconds\": %.9f, \"ops\": %llu, \"ns_per_op\": %.3f}\n", result.seconds,
-              static_cast<unsigned long long>(result.ops),
-              result.seconds * ns_per_second / static_cast<double>(result.ops));
+  std::printf("{\"ops\": %llu, \"seconds\": %.9f, \"cpu_seconds\": %.6f, \"ns_per_op\": %.3f}\n",
+              static_cast<unsigned long long>(result.ops), result.took.wall, result.took.cpu,
+              result.took.wall * ns_per_second / static_cast<double>(result.ops));
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -35,8 +36,30 @@ func seal(receiver, sender, sequence uint32) uint32 {
 	return receiver ^ sender<<24 ^ ^sequence
 }
 
+// cpuTime is what the whole process has used so far.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// span is the time from its beginning: on the wall, and of CPUs.
+type span struct {
+	start time.Time
+	wall  time.Duration
+	cpu   time.Duration
+}
+
+func begin() span {
+	return span{start: time.Now(), cpu: cpuTime()}
+}
+
+func (s span) end() span {
+	return span{wall: time.Since(s.start), cpu: cpuTime() - s.cpu}
+}
+
 // team runs body(0..count-1) on goroutines that start together, and times them from "go" until the last is done.
-func team(count int, body func(index int)) time.Duration {
+func team(count int, body func(index int)) span {
 	var ready, done sync.WaitGroup
 	gate := make(chan struct{})
 	ready.Add(count)
@@ -50,13 +73,13 @@ func team(count int, body func(index int)) time.Duration {
 		}(index)
 	}
 	ready.Wait()
-	start := time.Now()
+	took := begin()
 	close(gate)
 	done.Wait()
-	return time.Since(start)
+	return took.end()
 }
 
-func yield(fibers, loops int) (time.Duration, int) {
+func yield(fibers, loops int) (span, int) {
 	each := (loops + fibers - 1) / fibers
 	took := team(fibers, func(int) {
 		for turn := 0; turn < each; turn++ {
@@ -66,7 +89,7 @@ func yield(fibers, loops int) (time.Duration, int) {
 	return took, each * fibers
 }
 
-func pipe(loops int) (time.Duration, int) {
+func pipe(loops int) (span, int) {
 	there, back := make(chan int32, 1), make(chan int32, 1)
 	took := team(2, func(index int) {
 		for round := 0; round < loops; round++ {
@@ -99,7 +122,7 @@ func receive(inbox chan message, receiver uint32, loops int) {
 	}
 }
 
-func messaging(groups, loops int) (time.Duration, int) {
+func messaging(groups, loops int) (span, int) {
 	inboxes := make([]chan message, groups*receivers)
 	for receiver := range inboxes {
 		inboxes[receiver] = make(chan message, capacity)
@@ -122,10 +145,10 @@ func messaging(groups, loops int) (time.Duration, int) {
 	return took, groups * senders * receivers * loops
 }
 
-func spawn(loops, batch int) (time.Duration, int) {
+func spawn(loops, batch int) (span, int) {
 	marks := make([]uint64, batch)
 	expected, sum := uint64(0), uint64(0)
-	start := time.Now()
+	began := begin()
 	for left := loops; left > 0; left -= batch {
 		count := batch
 		if left < batch {
@@ -142,7 +165,7 @@ func spawn(loops, batch int) (time.Duration, int) {
 		done.Wait()
 		expected += uint64(count) * uint64(count+1) / 2
 	}
-	took := time.Since(start)
+	took := began.end()
 	for _, mark := range marks {
 		sum += mark
 	}
@@ -163,7 +186,7 @@ func main() {
 	groups := options.Int("groups", 10, "messaging: groups")
 	_ = options.Parse(os.Args[2:])
 	runtime.GOMAXPROCS(*workers)
-	var took time.Duration
+	var took span
 	var ops int
 	switch os.Args[1] {
 	case "yield":
@@ -177,6 +200,6 @@ func main() {
 	default:
 		fail("there is no workload %q", os.Args[1])
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"seconds": took.Seconds(), "ops": ops,
-		"ns_per_op": float64(took.Nanoseconds()) / float64(ops)})
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"ops": ops, "seconds": took.wall.Seconds(),
+		"cpu_seconds": took.cpu.Seconds(), "ns_per_op": float64(took.wall.Nanoseconds()) / float64(ops)})
 }
