@@ -46,6 +46,7 @@ constexpr duration_name durations[] = {
     {"credit_granularity", &features::credit_granularity, 0, longest_overrun, overrun_values},
     {"debt_granularity", &features::debt_granularity, 0, longest_overrun, overrun_values},
     {"wakeup_granularity", &features::wakeup_granularity, 0, longest_overrun, overrun_values},
+    {"yield_granularity", &features::yield_granularity, 0, longest_overrun, overrun_values},
     {"slice_min", &features::slice_min, 1, slice_limit, slice_values},
     {"slice_max", &features::slice_max, 1, slice_limit, slice_values},
 };

@@ -141,6 +141,7 @@ class run_queue {
   inline void account(entity& e, nanos ran);
   inline void account_until(nanos now);
   inline void forfeit();
+  [[nodiscard]] inline bool owes_little(const entity& e) const;
   inline bool renew_if_over(entity& e);
   inline void renew(entity& e);
   inline void move(entity& e, virtual_span by);

@@ -128,6 +128,12 @@ inline void run_queue::account_until(nanos now) {
   }
 }
 
+// Ineligible by no more than features::yield_granularity.
+inline bool run_queue::owes_little(const entity& e) const {
+  const virtual_span tolerated = to_virtual(knobs_.yield_granularity, e.share);
+  return offsets_ >= static_cast<wide>((key(e) - tolerated).ticks) * total_weight_;
+}
+
 inline void run_queue::forfeit() {
   if (queued_ < 2 || current_ == nullptr) {
     return;
@@ -135,7 +141,7 @@ inline void run_queue::forfeit() {
   entity& e = *current_;
   if (knobs_.yield_mode == yield_rule::deadline) [[unlikely]] {
     e.virtual_deadline = e.virtual_deadline + e.request;
-  } else if (is_eligible(e) || knobs_.yield_mode == yield_rule::forfeit_always) {
+  } else if (is_eligible(e) || knobs_.yield_mode == yield_rule::forfeit_always || owes_little(e)) {
     move(e, e.virtual_deadline - e.vruntime);
     renew(e);
   }

@@ -87,6 +87,29 @@ TEST_CASE("preemption: wakeup_granularity puts a wake-up's pick off, and does no
   }
 }
 
+TEST_CASE("preemption: with yield_granularity many who only yield take turns in order, and nobody runs away") {
+  features knobs = features::linux_7_1();
+  knobs.yield_granularity = 20 * us;
+  driver d(knobs);
+  entity all[8];
+  for (entity& e : all) d.spawn(e);
+  for (int round = 0; round < 50; ++round) {
+    for (entity& e : all) {
+      REQUIRE((round == 0 && &e == all ? d.pick() : d.queue.current()) == &e);
+      d.run(100);
+      d.yield();
+    }
+  }
+  // One who yields again and again while it owes a whole request loses nothing more.
+  entity& c = *d.queue.current();
+  d.yield();
+  const virtual_time after_one = c.vruntime;
+  while (d.queue.current() != &c) d.yield();
+  CHECK(c.vruntime == after_one);
+  const virtual_span most = virtual_ns(2 * static_cast<nanos>(knobs.base_slice));
+  for (const entity& e : all) CHECK((e.vruntime - d.queue.virtual_now()) <= most);
+}
+
 TEST_CASE("preemption: normal displaces idle at once, idle and batch never displace") {
   driver d;
   entity idle, normal, batch, second_idle;
