@@ -37,7 +37,8 @@
 // again under the same number has no registration (ENOENT: add), and events of the old one carry an old generation.
 //
 // Which poller: while the other direction waits, the one it waits with; else the caller's, so that the event is seen by
-// the worker on which the fiber is likely to run.
+// the worker on which the fiber is likely to run. Measured on the machine of docs/constants.md: modify 0.4 us, remove and
+// add 2.0 us, waking another worker 30 us.
 //
 // Rejected: staying registered for edges (a user who reads with plain read(2) and the reuse of numbers make missed
 // edges ours to explain); removing the registration after each wait (one system call more per wait).

@@ -14,92 +14,18 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 #include <span>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include <lagom/error.hpp>
-#include <lagom/this_fiber.hpp>
-
-#include "fiber/park.hpp"
+#include "io_waist.hpp"
 #include "os/clock.hpp"
-#include "os/futex.hpp"
-
-namespace ld = lagom::detail;
-namespace os = lagom::os;
 
 namespace {
 
 constexpr std::int64_t millisecond = 1'000'000;
-
-// One per thread; the ticket's epoch is not needed since each wait here is used once.
-struct test_parker : ld::parker {
-  test_parker() : parker(holder::thread) {}
-  std::atomic<std::uint32_t> state{0};  // 0 quiet, 1 armed, 2 + cause used
-  std::atomic<bool> is_parked{false};
-};
-
-test_parker& self() {
-  thread_local test_parker parker;
-  return parker;
-}
-
-thread_local ld::io_home home;
-std::atomic<int> disarmed{0};
-
-}  // namespace
-
-// The waist and the hook, as far as the table needs them.
-namespace lagom {
-inline namespace v0 {
-namespace detail {
-
-io_home current_io() noexcept { return home; }
-
-ticket arm() noexcept {
-  self().state = 1;
-  return {&self(), 1};
-}
-
-void disarm() noexcept {
-  self().state = 0;
-  ++disarmed;
-}
-
-bool unpark(ticket who, wake cause) noexcept {
-  auto& parker = static_cast<test_parker&>(*who.who);
-  std::uint32_t armed = 1;
-  if (!parker.state.compare_exchange_strong(armed, 2 + static_cast<std::uint32_t>(cause))) return false;
-  os::futex_wake(parker.state, 1);
-  return true;
-}
-
-wake park(wait_reason, std::int64_t expiry, stoppable) noexcept {
-  test_parker& parker = self();
-  parker.is_parked = true;
-  while (parker.state == 1) {
-    if (os::futex_wait(parker.state, 1, expiry) == os::futex_result::expired) unpark({&parker, 1}, wake::expired);
-  }
-  parker.is_parked = false;
-  return static_cast<wake>(parker.state.exchange(0) - 2);
-}
-
-void spin_wait(const std::atomic<bool>& held) noexcept {
-  while (held) std::this_thread::yield();
-}
-
-}  // namespace detail
-
-void this_fiber::checkpoint() noexcept {}
-
-const std::error_category& error_category() noexcept { return std::generic_category(); }
-
-}  // namespace v0
-}  // namespace lagom
-
-namespace {
 
 // A thread that plays a fiber of one wait.
 class waiting_thread {
@@ -305,6 +231,20 @@ TEST_CASE("a wait goes to the caller's poller, or to the one where the other dir
     CHECK(!writer.result());
     pair.fill();
   }
+}
+
+TEST_CASE("a wait that moves takes its registration along") {
+  ld::descriptor_table table;
+  os::poller first, second;
+  ends pair;
+  waiting_thread late(table, first, pair.fd[0], ld::direction::read, os::monotonic_ns() + millisecond);
+  CHECK(late.result() == std::errc::timed_out);  // and is still armed there
+  waiting_thread reader(table, second, pair.fd[0], ld::direction::read);
+  reader.until_parked();
+  pair.say();
+  CHECK(serve(table, first) == 0);
+  CHECK(serve(table, second, long_enough) == 1);
+  CHECK(!reader.result());
 }
 
 TEST_CASE("a number that is closed and opened again between waits is registered anew") {
