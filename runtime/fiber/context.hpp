@@ -31,13 +31,14 @@ using context_entry = void (*)(machine_context& self, machine_context& previous)
 
 /// A suspended or running flow of control. Lives in a control block, never on the stack it describes.
 struct machine_context {
-  void* stack_pointer = nullptr;   // fcontext_t while suspended
+  void* stack_pointer = nullptr;        // fcontext_t while suspended
   machine_context* previous = nullptr;  // who switched here last
-  context_entry entry = nullptr;
-  void* owner = nullptr;           // for the entry: whose context this is
   std::uint64_t exceptions[2] = {0, 0};
   int error_number = 0;
-  bool dying = false;              // the next switch away is the last
+  bool dying = false;                   // the next switch away is the last
+  // Used once, at the start.
+  context_entry entry = nullptr;
+  void* owner = nullptr;                // for the entry: whose context this is
   // For the sanitizers; unused otherwise.
   void* fake_stack = nullptr;
   const void* stack_low = nullptr;

@@ -53,7 +53,8 @@ struct timer_node : boost::intrusive::set_base_hook<boost::intrusive::link_mode<
 };
 
 /// The control block of a fiber. Type-stable: blocks are recycled, never freed, so that stale tickets can be looked at.
-struct alignas(64) fiber_block : parker, scheduler::entity {
+/// What a switch touches lies in the first four cache lines: the two of the entity, and the two after it.
+struct alignas(64) fiber_block : scheduler::entity, parker {
   fiber_block() noexcept : parker(holder::fiber) {}
 
   // ---- used at every switch, by the worker that runs it
@@ -63,17 +64,17 @@ struct alignas(64) fiber_block : parker, scheduler::entity {
   std::atomic<bool> stop_flag{false};
   std::atomic<wait_reason> reason{wait_reason::none};
   stoppable may_stop = stoppable::no;        // of the wait in progress; goes into the word when it is parked
-  std::uint32_t pin_count = 0;               // > 0: stays on its worker
   bool was_woken = false;                    // runnable by a wake-up: its wait counts as wake latency
-  machine_context machine;
-  fiber_block* next = nullptr;               // in an inbox or a free list
   scheduler::joining arrival = scheduler::joining::spawned;  // while in an inbox: what it comes as
+  std::uint32_t pin_count = 0;               // > 0: stays on its worker
   std::atomic<std::int64_t> state_since{0};  // ns, when it became runnable, running or parked
-  stack* memory = nullptr;
-
-  // ---- statistics: written by the owner of the state
-  std::atomic<std::uint64_t> switches_voluntary{0}, switches_involuntary{0}, migrations{0};
+  // Statistics: written by the owner of the state.
   std::atomic<std::int64_t> wait_time{0}, wait_max{0}, cpu_time{0};
+  std::atomic<std::uint64_t> switches_voluntary{0};
+  machine_context machine;                   // its hot part first
+  fiber_block* next = nullptr;               // in an inbox or a free list
+  stack* memory = nullptr;
+  std::atomic<std::uint64_t> switches_involuntary{0}, migrations{0};
 
   // ---- life
   std::atomic<runtime_core*> core{nullptr};

@@ -158,6 +158,7 @@ void worker::checkpoint(fiber_block& f) noexcept {
 }
 
 void worker::begin(fiber_block& f) noexcept {
+  __builtin_prefetch(f.machine.stack_pointer);
   f.home.store(this, std::memory_order_relaxed);    // read by the fiber itself after the switch
   f.on_stack.store(true, std::memory_order_relaxed);  // thieves look under the queue lock, where f is no longer
   const std::int64_t waited = std::max<std::int64_t>(now_ - f.state_since.load(std::memory_order_relaxed), 0);  // statistics
