@@ -102,7 +102,8 @@ features read_preset(const fields& from) {
 
 config read_config(const json& object) {
   const fields from(object, "config");
-  from.allow_only({"preset", "rtp", "base_slice", "norm_slice", "tick", "wakeup_granularity", "slice_min", "slice_max", "place_lag",
+  from.allow_only({"preset", "rtp", "base_slice", "norm_slice", "tick", "wakeup_granularity",
+                   "yield_granularity", "slice_min", "slice_max", "place_lag",
                    "place_deadline_initial", "place_rel_deadline", "delay_dequeue", "delay_zero", "preempt_short",
                    "wakeup_preemption", "pick_buddy", "repick_protect", "fork_preempt", "repay_asleep", "lag_limit",
                    "yield_mode", "delayed_lag", "resched", "state", "frac_bits", "unit", "arith"});
@@ -124,6 +125,7 @@ config read_config(const json& object) {
     knobs.credit_granularity = knobs.debt_granularity = result.tick;
   }
   knobs.wakeup_granularity = from.integer_or("wakeup_granularity", knobs.wakeup_granularity, 0, longest_tick);
+  knobs.yield_granularity = from.integer_or("yield_granularity", knobs.yield_granularity, 0, longest_tick);
   constexpr choice<resched_rule> when[] = {{"now", resched_rule::now}, {"tick", resched_rule::tick}};
   constexpr choice<report_rule> report[] = {
       {"all", report_rule::all}, {"final", report_rule::final}, {"none", report_rule::none}};

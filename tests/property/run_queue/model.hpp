@@ -126,7 +126,8 @@ class model {
     if (count() < 2) return;
     if (f.yield_mode == yield_rule::deadline) {
       curr->d += virt(curr->slice, curr->w);
-    } else if (f.yield_mode == yield_rule::forfeit_always || eligible(*curr)) {
+    } else if (f.yield_mode == yield_rule::forfeit_always ||
+               sum_wv() >= (curr->v - virt(f.yield_granularity, curr->w)) * sum_w()) {
       curr->v = curr->d;
       renew(*curr);
     }
@@ -244,7 +245,7 @@ class model {
         e.vlag = 0;
         e.owes = false;
       }
-      if (e.owes) e.v = v + std::min(ahead(e) * old / w, wide{1} << 61);
+      if (e.owes && w != old) e.v = v + std::min(ahead(e) * old / w, wide{1} << 61);
     }
     e.vlag = e.vlag * old / w;
     e.w = w;

@@ -66,6 +66,7 @@ class history {
     if (chance(20)) f.lag_limit = static_cast<lag_rule>(below(2));
     if (chance(20)) f.delayed_lag = static_cast<delayed_rule>(below(2));
     if (chance(10)) f.wakeup_granularity = chance(50) ? 0 : 300'000;
+    if (chance(10)) f.yield_granularity = chance(50) ? 0 : 2'000'000;
     if (chance(20)) f.credit_granularity = f.debt_granularity = 0;
     return f;
   }
