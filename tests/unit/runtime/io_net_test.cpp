@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -349,19 +350,24 @@ TEST_CASE("a broken connection is an error, not a signal") {
   });
 }
 
-TEST_CASE("connecting: refused, too late, many at once") {
+TEST_CASE("connecting: refused, too late") {
   on_fibers_and_threads([](auto) {
-    endpoint nobody;
-    {
-      const tcp_listener listener(endpoint::loopback(0));
-      nobody = listener.local_endpoint();
-    }
+    // Bound, so that nobody else gets the port, but not listening.
+    const int bound = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    CHECK(::bind(bound, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    CHECK(::getsockname(bound, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    const endpoint nobody = endpoint::loopback(ntohs(address.sin_port));
     std::error_code ec;
     CHECK(!tcp_stream::connect(nobody, ec).is_open());
     CHECK(ec == std::errc::connection_refused);
     CHECK_THROWS_AS(static_cast<void>(tcp_stream::connect(nobody)), std::system_error);
     CHECK(!tcp_stream::connect(nobody, steady_clock::now() - 1s, ec).is_open());
     CHECK(ec == std::errc::timed_out);
+    ::close(bound);
   });
 }
 
