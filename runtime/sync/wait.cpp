@@ -10,33 +10,13 @@ namespace lagom {
 inline namespace v0 {
 namespace detail {
 
-bool is_over_at_once(std::int64_t expiry) noexcept {
-  return expiry != never && (expiry <= 0 || expiry <= monotonic_now());
-}
-
 void give_way_instead_of_waiting(std::int64_t expiry) noexcept {
   // Somebody who polls with time-outs that are over before the wait has begun must not keep the others, among them
   // whoever he waits for, from running. Zero asks for no wait at all: then only if the slice is used up.
   expiry <= 0 ? this_fiber::checkpoint() : this_fiber::yield();
 }
 
-wake wait_and_unlock(spin_lock& lock, wait_queue& queue, waiter& w, wait_reason reason, std::int64_t expiry,
-                     stoppable stop) noexcept {
-  if (is_over_at_once(expiry)) {
-    lock.unlock();
-    give_way_instead_of_waiting(expiry);
-    return wake::expired;
-  }
-  w.who = arm();
-  queue.push_back(w);
-  lock.unlock();
-  return park_in_queue(lock, queue, w, reason, expiry, stop);
-}
-
-wake park_in_queue(spin_lock& lock, wait_queue& queue, waiter& w, wait_reason reason, std::int64_t expiry,
-                   stoppable stop) noexcept {
-  const wake how = park(reason, expiry, stop);
-  if (how == wake::notified) return how;
+wake settle(spin_lock& lock, wait_queue& queue, waiter& w, wake how) noexcept {
   lock.lock();
   const bool gives_up = w.linked;
   if (gives_up) queue.unlink(w);

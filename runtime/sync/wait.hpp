@@ -15,20 +15,40 @@ namespace lagom {
 inline namespace v0 {
 namespace detail {
 
+/// Is there nothing to wait for? And what is done then, without a lock, in place of a wait.
+inline bool is_over_at_once(std::int64_t expiry) noexcept {
+  return expiry != never && (expiry <= 0 || expiry <= monotonic_now());
+}
+void give_way_instead_of_waiting(std::int64_t expiry) noexcept;
+
+/// For a waiter whose park() did not end by a notification: decides by `linked` how the wait ended.
+wake settle(spin_lock& lock, wait_queue& queue, waiter& w, wake how) noexcept;
+
+/// Second half of a wait whose queue entry exists already.
+inline wake park_in_queue(spin_lock& lock, wait_queue& queue, waiter& w, wait_reason reason, std::int64_t expiry,
+                          stoppable stop) noexcept {
+  const wake how = park(reason, expiry, stop);
+  return how == wake::notified ? how : settle(lock, queue, w, how);
+}
+
 /// Waits at the end of the queue until a waker unlinks w (notified), or until w has unlinked itself (expired, stopped).
 /// A waker that was first wins even if the timer woke the waiter, so nothing that was handed over is ever dropped.
 /// An expiry in the past means: do not wait, but give way to others. Returns with the lock released, and after
-/// `notified` the primitive is not touched any more.
-wake wait_and_unlock(spin_lock& lock, wait_queue& queue, waiter& w, wait_reason reason, std::int64_t expiry = never,
-                     stoppable stop = stoppable::yes) noexcept LAGOM_THREAD_SAFETY(release_capability(lock));
-
-/// Second half of a wait whose queue entry exists already: parks, then decides by `linked` how the wait ended.
-wake park_in_queue(spin_lock& lock, wait_queue& queue, waiter& w, wait_reason reason, std::int64_t expiry,
-                   stoppable stop) noexcept;
-
-/// Is there nothing to wait for? And what is done then, without a lock. For primitives that do not use wait_and_unlock.
-bool is_over_at_once(std::int64_t expiry) noexcept;
-void give_way_instead_of_waiting(std::int64_t expiry) noexcept;
+/// `notified` the primitive is not touched any more. Inline: each frame between a switch and the user costs a return
+/// that the CPU cannot foresee.
+inline wake wait_and_unlock(spin_lock& lock, wait_queue& queue, waiter& w, wait_reason reason,
+                            std::int64_t expiry = never, stoppable stop = stoppable::yes) noexcept
+    LAGOM_THREAD_SAFETY(release_capability(lock)) {
+  if (is_over_at_once(expiry)) {
+    lock.unlock();
+    give_way_instead_of_waiting(expiry);
+    return wake::expired;
+  }
+  w.who = arm();
+  queue.push_back(w);
+  lock.unlock();
+  return park_in_queue(lock, queue, w, reason, expiry, stop);
+}
 
 /// Unlinks the first waiter, releases the lock, makes the waiter runnable.
 /// REQUIRES: the queue is not empty and none of its members belongs to a select.
