@@ -40,7 +40,7 @@ void give_up_at_random(const setting& s, std::chrono::nanoseconds duration, Atte
   CHECK_FALSE(attempt(0ns));
 }
 
-std::chrono::nanoseconds run_time() { return is_short() ? 100ms : 1500ms; }
+std::chrono::nanoseconds run_time() { return is_short() ? 100ms : 500ms; }
 
 }  // namespace
 
