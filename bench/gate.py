@@ -4,7 +4,7 @@
 
 Each gate program runs twice under callgrind, with few and with many operations; the difference divided by the number of
 operations between them is the cost of one. Instructions, unlike nanoseconds, are the same on a busy machine. Limits stand
-in gate_limits.json, one set per compiler and build type, each 5 % above what was measured when it was set.
+in gate_limits.json, one set per processor family, compiler and optimization, each 5 % above what was measured when it was set.
 
 Exit status: 0 all within their limits, 1 one above, or a program failed, 77 (skipped) without valgrind or limits.
 """
@@ -63,7 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="where the gate programs are, for example build/bench")
     parser.add_argument("--limits", type=pathlib.Path, default=pathlib.Path(__file__).with_name("gate_limits.json"))
-    parser.add_argument("--build", required=True, help="which set of limits, for example gcc-12-debugoptimized")
+    parser.add_argument("--build", required=True, help="which set of limits, for example x86_64-gcc-12-O2")
     parser.add_argument("--update", action="store_true", help="set the limits from what is measured now")
     parser.add_argument("gates", nargs="*", help=f"default: all of {' '.join(GATES)}")
     options = parser.parse_intermixed_args()

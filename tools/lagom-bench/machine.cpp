@@ -23,7 +23,7 @@ struct affinity_mask {
   static constexpr int bits = 16'384;
   static constexpr std::size_t bytes = CPU_ALLOC_SIZE(bits);
   struct deleter {
-    void operator()(cpu_set_t* set) const noexcept { CPU_FREE(set); }
+    void operator()(cpu_set_t* freed) const noexcept { CPU_FREE(freed); }
   };
   std::unique_ptr<cpu_set_t, deleter> set{CPU_ALLOC(bits)};
 
