@@ -268,6 +268,7 @@ TEST_CASE("held connections that were reset cost nothing") {
   std::atomic<bool> held{false}, over{false};
   lagom::fiber holder = rt.spawn([&] {
     std::vector<tcp_stream> streams;
+    std::vector<int> bare;
     std::error_code ec;
     std::array<std::byte, 1> block;
     while (streams.size() < 10) {
@@ -277,11 +278,13 @@ TEST_CASE("held connections that were reset cost nothing") {
       streams.back().set_read_deadline(clock::now() + 1ms);
       streams.back().read_some(block, ec);
       CHECK(ec == std::errc::timed_out);
-      // And so does one on the bare descriptor.
-      CHECK(lagom::io::wait_readable(streams.back().native_handle(), clock::now() + 1ms) == std::errc::timed_out);
+      // And so does one on a bare descriptor.
+      bare.push_back(::dup(streams.back().native_handle()));
+      CHECK(lagom::io::wait_readable(bare.back(), clock::now() + 1ms) == std::errc::timed_out);
     }
     held = true;
     while (!over) lagom::this_fiber::sleep_for(100ms);
+    for (const int fd : bare) ::close(fd);
   });
   clients.tell('s');
   CHECK(becomes_true([&] { return held.load(); }, limit(10s)));

@@ -134,7 +134,7 @@ class [[nodiscard]] tcp_stream {
 
   void close() noexcept;
   bool is_open() const noexcept;
-  /// For options that are not offered here; -1 when closed. Not for reading, writing or closing.
+  /// For options that are not offered here; -1 when closed. Not for reading, writing, waiting or closing.
   int native_handle() const noexcept;
 
  private:
