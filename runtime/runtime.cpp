@@ -8,7 +8,6 @@
 
 #include "fiber/park.hpp"
 #include "options.hpp"
-#include "os/assert.hpp"
 #include "os/clock.hpp"
 #include "os/limits.hpp"
 #include "topology/describe.hpp"
@@ -51,25 +50,29 @@ runtime::runtime(runtime_options options) : core_(nullptr, &detail::delete_core)
 }
 
 runtime::~runtime() {
-  refuse_own_fiber();
-  core_->request_stop();
-  if (!core_->wait_until_empty(os::saturating_add(os::monotonic_ns(), detail::patience_ns))) {
-    for (const fiber_info& f : core_->list_fibers()) {
-      core_->log("lagom: still waiting for fiber " + std::to_string(f.id) + " '" + f.name + "' (" + to_string(f.state) +
-                 (f.wait_reason.empty() ? "" : ", " + f.wait_reason) + ")");
+  if (current() == this) {
+    core_->abandon_at_exit();
+    static_cast<void>(core_.release());
+  } else {
+    core_->request_stop();
+    if (!core_->wait_until_empty(os::saturating_add(os::monotonic_ns(), detail::patience_ns))) {
+      for (const fiber_info& f : core_->list_fibers()) {
+        core_->log("lagom: still waiting for fiber " + std::to_string(f.id) + " '" + f.name + "' (" + to_string(f.state) +
+                   (f.wait_reason.empty() ? "" : ", " + f.wait_reason) + ")");
+      }
     }
+    core_->shut_down();
+    core_.reset();
   }
-  core_->shut_down();
+  // Statics that end after this one look at core_: the compiler must not think that nobody can.
+  asm volatile("" : : "r"(this) : "memory");
 }
 
 void runtime::refuse_inside_fiber() {
   if (detail::current_fiber()) throw std::system_error(errc::would_deadlock, "lagom: runtime::run from a fiber; spawn and join instead");
 }
 
-void runtime::refuse_own_fiber() noexcept {
-  // It would wait for the fiber that waits for it.
-  if (current() == this) os::fatal("a runtime is destroyed by one of its own fibers");
-}
+void runtime::refuse_after_end() { throw std::system_error(errc::stopped, "lagom: spawn on a runtime that has ended"); }
 
 void runtime::request_stop() noexcept { core_->request_stop(); }
 std::stop_token runtime::get_stop_token() const { return core_->stop_source.get_token(); }

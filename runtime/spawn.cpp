@@ -45,6 +45,7 @@ void runtime_core::report_uncaught(fiber_block& f, std::exception_ptr failure) n
 }
 
 void runtime_core::run_body(fiber_block& f) {
+  if (!knows_of_exit_.load(std::memory_order_relaxed)) [[unlikely]] watch_for_exit();  // decided there
   // A fiber that nobody joins and nobody listens to: no handler, so that the core shows the throw.
   if (f.is_detached && !options.on_uncaught) return f.run(f.task, &own_stop_token);
   std::exception_ptr failure;

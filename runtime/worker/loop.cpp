@@ -85,7 +85,7 @@ bool worker::find_work() noexcept { return core.workers.size() > 1 && steal(); }
 // Waits a little for something to turn up: cheaper than being woken, if it turns up soon. True: it did.
 bool worker::spin() noexcept {
   // Who is idle for long each time only burns the CPU of others by spinning.
-  if (!core.may_spin || idle_average_ > 4 * spin_ns) return false;
+  if (!core.may_spin || core.chaos || idle_average_ > 4 * spin_ns) return false;
   if (!core.try_search(is_searcher_)) return false;
   const std::int64_t until = now_ + spin_ns;
   const std::int64_t began = now_;

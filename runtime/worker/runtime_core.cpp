@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 
+#include "os/assert.hpp"
 #include "os/clock.hpp"
 #include "os/futex.hpp"
 #include "os/limits.hpp"
@@ -72,6 +74,31 @@ void runtime_core::start() {
   } catch (...) {
     terminate();
     throw;
+  }
+}
+
+namespace {
+
+std::atomic<bool> process_is_exiting{false};
+constexpr std::int64_t patience_at_exit_ns = 1'000'000'000;
+
+}  // namespace
+
+// Called when a fiber begins, so after a static runtime has been built and its destructor registered: handlers are called
+// in reverse order, ours before that destructor.
+void runtime_core::watch_for_exit() noexcept {
+  if (knows_of_exit_.exchange(true, std::memory_order_relaxed)) return;  // once
+  static_cast<void>(std::atexit([] { process_is_exiting.store(true, std::memory_order_relaxed); }));  // read by the same thread of control
+}
+
+void runtime_core::abandon_at_exit() noexcept {
+  // The same thread of control has set it, or nobody.
+  if (!process_is_exiting.load(std::memory_order_relaxed)) os::fatal("a runtime is destroyed by one of its own fibers");
+  request_stop();
+  const std::int64_t until = os::saturating_add(os::monotonic_ns(), patience_at_exit_ns);
+  for (std::int64_t now = os::monotonic_ns(); live() > 1 && now < until; now = os::monotonic_ns()) {
+    arm();
+    park(wait_reason::sleep, now + 1'000'000, stoppable::no);
   }
 }
 

@@ -38,6 +38,9 @@ class runtime_core {
 
   void start();                               // throws std::system_error; nothing is left running then
   void shut_down() noexcept;                  // waits until every fiber has ended
+  /// The destructor of a static runtime that one of its own fibers runs in std::exit(): stops the others, waits a little. Aborts
+  /// when the process is not exiting: the fiber would wait for itself.
+  void abandon_at_exit() noexcept;
 
   // ---- Spawning
   prepared prepare(const attributes* attrs, std::size_t size, std::size_t align, ownership who);
@@ -102,8 +105,10 @@ class runtime_core {
   void apply_attributes(fiber_block& f, const attributes& a);
   std::size_t whole_stack(std::size_t usable, std::size_t callable) const noexcept;
   void terminate() noexcept;
+  void watch_for_exit() noexcept;
 
   std::vector<os::native_thread> threads_;
+  std::atomic<bool> knows_of_exit_{false};    // the process's exit is noticed before the runtime's destructor
 };
 
 }  // namespace detail

@@ -164,6 +164,9 @@ void runtime_core::commit(fiber_block& f) noexcept {
   transition(f, block_state::created, block_state::runnable);
   worker* here = current_worker();
   if (here && &here->core == this && here->running() && (!f.allowed || f.allowed[here->index])) {
+    // The spawner's stint so far must count: else a chain of fibers that spawn their successor and end would join, each
+    // time, where the first one began, and never fall behind anybody.
+    here->read_clock();
     here->enqueue(f, scheduler::joining::spawned);
     return;
   }

@@ -49,6 +49,8 @@ bool worker::steal() noexcept {
   for (const unsigned victim_index : core.ring_of(index)) {
     worker& victim = *core.workers[victim_index];
     if (victim.waiting() == 0 && victim.inbox_.seems_empty()) continue;
+    // Chaos mode: what was sent away is not fetched back at once, or nothing would ever move.
+    if (core.chaos && !victim.is_overloaded() && !is_searcher_.load(std::memory_order_relaxed)) continue;  // ours, or set before our wake-up
     const unsigned taken = victim.rob(index, loot, now_);
     if (taken == 0) continue;
     {

@@ -28,7 +28,8 @@ void check_shares(const std::vector<int>& nices) {
     // At most a slice per turn, so at most slice / part - slice between two turns.
     const double gap = percentile(burners[i]->gaps_ms, burners[i]->gaps_ms.size() < 200 ? 95 : 99);
     const double implied = 3 / part - 3;
-    CHECK(gap <= (implied + 2 * 3) * (is_short() ? 10 : 1));
+    // By the wall clock: what the operating system gives to other threads meanwhile, up to a fifth here, counts too.
+    CHECK(gap <= (implied * 1.2 + 2 * 3) * (is_short() ? 10 : 1));
   }
 }
 

@@ -81,7 +81,9 @@ class runtime {
   /// Starts the workers. std::invalid_argument for bad options (says which, and what would be right), std::system_error when
   /// threads or memory cannot be had; then nothing is left running.
   explicit runtime(runtime_options options = {});
-  /// request_stop(), then waits without limit until every fiber has ended; logs who is left after 5 s.
+  /// request_stop(), then waits without limit until every fiber has ended; logs who is left after 5 s. When one of its own fibers
+  /// calls std::exit() and the runtime is static, it waits for the others for at most a second and leaves the rest to the end of
+  /// the process. A static runtime that has ended refuses to spawn (errc::stopped): destructors of other statics may still ask.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
@@ -111,20 +113,20 @@ class runtime {
   template <class F, class... A>
     requires detail::not_attributes<F>
   fiber spawn(F&& f, A&&... a) {
-    return fiber(detail::spawn_task(*core_, nullptr, detail::ownership::joinable, std::forward<F>(f), std::forward<A>(a)...));
+    return fiber(detail::spawn_task(live_core(), nullptr, detail::ownership::joinable, std::forward<F>(f), std::forward<A>(a)...));
   }
   template <class F, class... A>
   fiber spawn(const attributes& attrs, F&& f, A&&... a) {
-    return fiber(detail::spawn_task(*core_, &attrs, detail::ownership::joinable, std::forward<F>(f), std::forward<A>(a)...));
+    return fiber(detail::spawn_task(live_core(), &attrs, detail::ownership::joinable, std::forward<F>(f), std::forward<A>(a)...));
   }
   template <class F, class... A>
     requires detail::not_attributes<F>
   void spawn_detached(F&& f, A&&... a) {
-    detail::spawn_task(*core_, nullptr, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+    detail::spawn_task(live_core(), nullptr, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
   }
   template <class F, class... A>
   void spawn_detached(const attributes& attrs, F&& f, A&&... a) {
-    detail::spawn_task(*core_, &attrs, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+    detail::spawn_task(live_core(), &attrs, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
   }
   /// spawn_detached that reports instead of throwing: false when stopped or out of resources. Never waits.
   template <class F>
@@ -169,7 +171,11 @@ class runtime {
  private:
   friend detail::runtime_core& detail::core_of(const runtime& r) noexcept;
   static void refuse_inside_fiber();
-  void refuse_own_fiber() noexcept;
+  detail::runtime_core& live_core() const {
+    if (!core_) [[unlikely]] refuse_after_end();
+    return *core_;
+  }
+  [[noreturn]] static void refuse_after_end();
   static void wait_for(fiber f) { f.join(); }
   stop_report stop_until_ns(std::int64_t expiry);
   bool drain_until_ns(std::int64_t expiry);
