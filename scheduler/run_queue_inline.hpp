@@ -149,7 +149,7 @@ inline void run_queue::forfeit() {
 
 // --- picking -----------------------------------------------------------------------------------------------------------
 
-// Nobody asks for less, so e is protected for its whole request. Quick and sufficient, not exact.
+// Nobody asks for less, so e is protected for its whole request.
 inline bool run_queue::has_whole_window(const entity& e) const {
   return knobs_.run_to_parity && knobs_.window == window_rule::shortest_slice && waiting_.has_no_slice_below(e.slice);
 }
@@ -184,7 +184,8 @@ inline entity* run_queue::choose(honour what) {
   if (c != nullptr && what == honour::protection && is_protected(*c)) {
     return c;
   }
-  entity* best = waiting_.is_all_in_front() && is_eligible(waiting_.head()) ? &waiting_.head() : first_eligible();
+  entity& earliest = waiting_.earliest();
+  entity* best = is_eligible(earliest) ? &earliest : first_eligible();
   assert(best != nullptr || c != nullptr);  // the mean is never below the least
   if (best == nullptr) {
     return c;

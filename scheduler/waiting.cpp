@@ -11,24 +11,26 @@ void waiting::insert_inside(entity& newcomer) {
     tree_.insert(newcomer);
     return;
   }
+  const bool is_long = front_size_ > short_list;
   waiting_links* at = front_.left;
-  for (std::size_t steps = search_limit(); at != &front_ && is_due_before(newcomer, *static_cast<entity*>(at));) {
+  for (std::size_t passed = 0; at != &front_ && is_due_before(newcomer, *static_cast<entity*>(at)); ++passed) {
+    auto& ahead = *static_cast<entity*>(at);
     at = at->left;
-    if (--steps == 0 && at != &front_) {
+    if (!is_long) {
+      continue;
+    }
+    if (passed == search_of_long_list) {  // deep inside
       tree_.insert(newcomer);
       return;
     }
+    move_to_tree(ahead);
   }
   link_after(*at, newcomer);
 }
 
-void waiting::move_head_to_tree(std::size_t count) {
-  assert(count <= front_size_);
-  for (; count > 0; --count) {
-    entity& first = head();
-    unlink(first);
-    tree_.insert(first);
-  }
+void waiting::move_to_tree(entity& here) {
+  unlink(here);
+  tree_.insert(here);
 }
 
 entity* waiting::first_eligible_in_front(virtual_time limit) {
@@ -40,9 +42,10 @@ entity* waiting::first_eligible_in_front(virtual_time limit) {
     }
     at = at->right;
     // In a long list those at its head would be passed again and again; the tree skips them.
-    if (++passed == search_limit() && front_size_ > short_list) {
-      move_head_to_tree(passed);
-      passed = 0;
+    if (++passed >= search_of_long_list && front_size_ > short_list) {
+      for (; passed > 0; --passed) {
+        move_to_tree(head());
+      }
     }
   }
   return nullptr;

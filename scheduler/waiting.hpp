@@ -22,7 +22,8 @@ namespace lagom::scheduler {
 // its tail and takes from its head, and never touches a tree; so does everything in a queue of a few entities. Who
 // belongs deeper inside the list, who is found ineligible near the head of a long list, and who has another slice than
 // the front's goes to the tree. So all entities of the front have one slice, and the shortest and longest slice of all
-// waiting are known without a search.
+// waiting are known without a search. A few who are far ahead of the others (a stint that the operating system made long
+// is enough) would stand at the tail for ever and send everybody else to the tree: so it is they who go there.
 class waiting {
  public:
   waiting() noexcept { front_.left = front_.right = &front_; front_.where = place::tree_header; }
@@ -34,10 +35,11 @@ class waiting {
   inline void insert(entity& newcomer);
   inline void erase(entity& leaver);
 
+  // The earliest virtual deadline of all. REQUIRES: not empty.
+  [[nodiscard]] inline entity& earliest() const;
   // The earliest virtual deadline among those with vruntime <= limit, which is V; nullptr if there is none. May move
-  // some from the front to the tree. V costs a division, so the caller tries head() before when all are in front.
+  // some from the front to the tree. V costs a division and this a search, so the caller tries earliest() before.
   [[nodiscard]] entity* first_eligible(virtual_time limit);
-  [[nodiscard]] bool is_all_in_front() const { return tree_.is_empty(); }
   // The earliest virtual deadline of the front. REQUIRES: the front is not empty.
   [[nodiscard]] entity& head() const { return *static_cast<entity*>(front_.right); }
   // REQUIRES: exactly one waits.
@@ -46,9 +48,8 @@ class waiting {
   // REQUIRES: not empty.
   [[nodiscard]] nanos shortest_slice() const;
   [[nodiscard]] nanos longest_slice() const;
-  // Quick and sufficient, not exact: false as soon as anybody is in the tree.
   [[nodiscard]] bool has_no_slice_below(nanos slice) const {
-    return tree_.is_empty() && (front_size_ == 0 || front_slice_ >= slice);
+    return (front_size_ == 0 || front_slice_ >= slice) && (tree_.is_empty() || tree_.root().min_slice >= slice);
   }
 
   // Walks from the latest virtual deadline to the earliest. Not valid across changes.
@@ -81,11 +82,10 @@ class waiting {
   static constexpr std::size_t short_list = 16;
   static constexpr std::size_t search_of_long_list = 4;
 
-  [[nodiscard]] std::size_t search_limit() const { return front_size_ <= short_list ? short_list : search_of_long_list; }
   inline void link_after(waiting_links& before, entity& newcomer);
   inline void unlink(entity& leaver);
   void insert_inside(entity& newcomer);
-  void move_head_to_tree(std::size_t count);
+  void move_to_tree(entity& here);
   entity* first_eligible_in_front(virtual_time limit);
 
   waiting_links front_;  // head of the circular list
@@ -108,6 +108,14 @@ inline void waiting::unlink(entity& leaver) {
   leaver.right->left = leaver.left;
   leaver.where = place::nowhere;
   --front_size_;
+}
+
+inline entity& waiting::earliest() const {
+  if (tree_.is_empty()) [[likely]] {
+    return head();
+  }
+  entity& in_tree = *tree_.first();
+  return front_size_ != 0 && is_due_before(head(), in_tree) ? head() : in_tree;
 }
 
 inline void waiting::insert(entity& newcomer) {

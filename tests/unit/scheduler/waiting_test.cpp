@@ -23,6 +23,10 @@ entity* first_eligible_of(const std::vector<entity*>& all, virtual_time limit) {
   return best;
 }
 
+std::ptrdiff_t in_tree(const std::deque<entity>& all) {
+  return std::ranges::count_if(all, [](const entity& e) { return e.where == place::tree; });
+}
+
 std::vector<entity*> from_the_last(const waiting& w) {
   std::vector<entity*> found;
   waiting::from_the_last walk(w);
@@ -106,7 +110,7 @@ TEST_CASE("waiting: equal virtual deadlines go in order of insertion, wherever t
   }
   CHECK(w.first_eligible({999}) == nullptr);  // moves the head of the front
   w.check_invariants();
-  CHECK_FALSE(w.is_all_in_front());
+  CHECK(in_tree(storage) > 0);
   for (entity& e : storage) {
     REQUIRE(w.first_eligible({1000}) == &e);
     w.erase(e);
@@ -126,14 +130,41 @@ TEST_CASE("waiting: round robin among equals touches no tree") {
     w.insert(e);
   }
   for (int turn = 0; turn < 3000; ++turn) {
-    entity& e = w.head();
+    entity& e = w.earliest();
     REQUIRE(&e == &storage[static_cast<std::size_t>(turn % 1000)]);
     w.erase(e);
     e.virtual_deadline = {static_cast<std::uint64_t>(2000 + ++line)};
     e.sequence = ++sequence;
     w.insert(e);
-    REQUIRE(w.is_all_in_front());
+    REQUIRE(in_tree(storage) == 0);
   }
+}
+
+TEST_CASE("waiting: a few who are far ahead do not send everybody else to the tree") {
+  std::deque<entity> storage(1000);
+  waiting w;
+  std::uint64_t line = 0;
+  std::uint64_t sequence = 0;
+  for (entity& e : storage) {
+    e.kind = sequence < 20 ? policy::batch : policy::normal;  // those who are ahead; nobody here cares for the kind
+    e.slice = 5;
+    e.virtual_deadline = {1000 + ++line};
+    e.sequence = ++sequence;
+    w.insert(e);
+  }
+  std::ptrdiff_t most_in_tree = 0;
+  for (int turn = 0; turn < 20'000; ++turn) {
+    entity& e = w.earliest();
+    w.erase(e);
+    e.virtual_deadline = {1000 + ++line + (e.kind == policy::batch ? 500U : 0U)};
+    e.sequence = ++sequence;
+    w.insert(e);
+    if (turn % 100 == 0) {
+      w.check_invariants();
+      most_in_tree = std::max(most_in_tree, in_tree(storage));
+    }
+  }
+  CHECK(most_in_tree <= 40);
 }
 
 }  // namespace lagom::test
