@@ -5,7 +5,6 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "limits.hpp"
@@ -26,11 +25,11 @@ class messaging : public workload {
     add_number(command, {"-g,--group", "number of groups (default 10)", 1, groups_max}, what_.groups);
     add_number(command, {"-l,--nr_loops", "messages of each sender to each receiver (default 100)", 1, loops_max},
                what_.loops);
-    command.add_flag("-t,--thread", what_.threads,
-                     "accepted as in perf; the OS form always uses threads, not processes");
-    auto* const pipe = command.add_flag("-p,--pipe", what_.use_pipe, "thread form: pipes instead of socket pairs");
-    command.add_flag("--in-memory", what_.in_memory, "thread form: a queue with a mutex and condition variables")
-        ->excludes(pipe);
+    add_switch(command, "-t,--thread", what_.threads,
+               "accepted as in perf; the OS form always uses threads, not processes");
+    add_switch(command, "-p,--pipe", what_.use_pipe, "thread form: pipes instead of socket pairs");
+    add_switch(command, "--in-memory", what_.in_memory, "thread form: a queue with a mutex and condition variables",
+               "--pipe");
   }
 
   void settle(run_options& options) override {

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "report.hpp"
@@ -20,10 +19,9 @@ class pipe_workload : public workload {
  public:
   void add_options(CLI::App& command) override {
     add_number(command, {"-l,--loop", "round trips (default 1000000)", 1, loops_max}, what_.loops);
-    command.add_flag("-T,--threaded", what_.threaded,
-                     "accepted as in perf; the OS form always uses threads, not processes");
-    command.add_flag("--in-memory", what_.in_memory,
-                     "thread form: one-slot queues with a mutex and condition variables");
+    add_switch(command, "-T,--threaded", what_.threaded,
+               "accepted as in perf; the OS form always uses threads, not processes");
+    add_switch(command, "--in-memory", what_.in_memory, "thread form: one-slot queues with a mutex and condition variables");
   }
 
   void settle(run_options& options) override {

@@ -85,6 +85,14 @@ void add_number(CLI::App& command, const whole_number& option, std::uint64_t& va
       ->check(CLI::Validator(judge, ""));
 }
 
+void add_switch(CLI::App& command, std::string_view names, bool& value, std::string_view meaning,
+                std::string_view conflicts_with) {
+  auto* const added = command.add_flag(std::string{names}, value, std::string{meaning});
+  if (!conflicts_with.empty()) {
+    added->excludes(command.get_option(std::string{conflicts_with}));
+  }
+}
+
 void add_common_options(CLI::App& command, run_options& options) {
   const auto add_common_number = [&](const whole_number& option, std::uint64_t& value) {
     add_number(command, option, value);

@@ -47,4 +47,9 @@ struct whole_number {
 };
 void add_number(CLI::App& command, const whole_number& option, std::uint64_t& value);
 
+/// Declares a switch; with `conflicts_with`, the names of an option declared before, they may not be given together.
+/// (CLI11 is expensive to compile: only run_options.cpp and main.cpp see it.)
+void add_switch(CLI::App& command, std::string_view names, bool& value, std::string_view meaning,
+                std::string_view conflicts_with = {});
+
 }  // namespace lagom::bench
