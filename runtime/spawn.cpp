@@ -47,7 +47,7 @@ void runtime_core::report_uncaught(fiber_block& f, std::exception_ptr failure) n
 void runtime_core::run_body(fiber_block& f) {
   if (!knows_of_exit_.load(std::memory_order_relaxed)) [[unlikely]] watch_for_exit();  // decided there
   // A fiber that nobody joins and nobody listens to: no handler, so that the core shows the throw.
-  if (f.is_detached && !options.on_uncaught) return f.run(f.task, &own_stop_token);
+  if (f.is_detached.load(std::memory_order_relaxed) && !options.on_uncaught) return f.run(f.task, &own_stop_token);
   std::exception_ptr failure;
   try {
     f.run(f.task, &own_stop_token);
@@ -58,7 +58,7 @@ void runtime_core::run_body(fiber_block& f) {
   bool nobody_joins = false;
   {
     spin_guard hold(f.end_lock);
-    nobody_joins = f.is_detached;
+    nobody_joins = f.is_detached.load(std::memory_order_relaxed);  // guarded by the lock
     if (!nobody_joins) f.failure = std::move(failure);
   }
   if (nobody_joins) report_uncaught(f, std::move(failure));
@@ -80,6 +80,13 @@ wake wait_for_end(fiber_block& f, std::int64_t expiry, stoppable stop) {
   if (!w.linked) return wake::notified;
   f.joiners.unlink(w);
   return result;
+}
+
+// What is found in a fiber that ended before its handle was given up. A handle may outlive the runtime; then there is
+// nobody left to tell.
+void report_late(fiber_block& f, std::exception_ptr failure) {
+  runtime_core* core = f.core.load(std::memory_order_acquire);  // set before the handle was, cleared by ~runtime_core
+  if (core) core->report_uncaught(f, std::move(failure));
 }
 
 }  // namespace
@@ -110,11 +117,10 @@ void fiber::detach() {
   std::exception_ptr failure;
   {
     detail::spin_guard hold(f->end_lock);
-    f->is_detached = true;
+    f->is_detached.store(true, std::memory_order_relaxed);  // guarded by the lock
     failure = std::exchange(f->failure, nullptr);
   }
-  // acquire: set before the handle was.
-  if (failure) f->core.load(std::memory_order_acquire)->report_uncaught(*f, std::move(failure));
+  if (failure) detail::report_late(*f, std::move(failure));
   detail::drop_reference(*f);
 }
 
@@ -124,7 +130,7 @@ void fiber::finish() noexcept {
   detail::wait_for_end(*block_, detail::never, detail::stoppable::no);
   detail::fiber_block* f = std::exchange(block_, nullptr);
   std::exception_ptr failure = std::exchange(f->failure, nullptr);
-  if (failure) f->core.load(std::memory_order_acquire)->report_uncaught(*f, std::move(failure));  // set before the handle was
+  if (failure) detail::report_late(*f, std::move(failure));
   detail::drop_reference(*f);
 }
 

@@ -117,7 +117,7 @@ void reset_block(fiber_block& f) noexcept {
   f.failure = nullptr;
   spin_guard hold(f.end_lock);
   f.ended = false;
-  f.is_detached = false;
+  f.is_detached.store(false, std::memory_order_relaxed);  // nobody else has the block
   f.stop_source.reset();
   f.attrs.reset();
   f.allowed.reset();

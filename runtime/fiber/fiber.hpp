@@ -87,7 +87,7 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   // ---- joining; guarded by end_lock
   spin_lock end_lock;
   bool ended = false;
-  bool is_detached = false;
+  std::atomic<bool> is_detached{false};      // written under the lock; its fiber looks at it without, early
   wait_queue joiners;
   std::exception_ptr failure;
 

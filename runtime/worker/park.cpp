@@ -183,15 +183,17 @@ bool unpark(ticket who, wake cause) noexcept {
 
 bool request_stop(fiber_block& f, const runtime_core* core) noexcept {
   std::optional<std::stop_source> source;
+  std::uint64_t word = 0;
   {
     spin_guard hold(f.end_lock);
     if (f.core.load(std::memory_order_relaxed) != core) return false;  // guarded by the lock
     // seq_cst: before the look at the word; pairs with settle_parked().
     if (f.ended || f.stop_flag.exchange(true, std::memory_order_seq_cst)) return false;
     source = f.stop_source;
+    // Under the lock: later the block may be another fiber's, in a wait of its own. seq_cst: pairs with settle_parked().
+    word = f.word.load(std::memory_order_seq_cst);
   }
   if (source) source->request_stop();
-  const std::uint64_t word = f.word.load(std::memory_order_seq_cst);  // pairs with settle_parked()
   if ((word & parker::state_mask) == parker::parked && (word & parker::stoppable_bit)) {
     unpark({&f, word >> parker::epoch_shift}, wake::stopped);
   }

@@ -57,7 +57,18 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
   }
 }
 
-runtime_core::~runtime_core() { os::remove_fault_handler(); }
+runtime_core::~runtime_core() {
+  // Handles may outlive the runtime: let them not look for it.
+  for_each_block(
+      [](fiber_block& f, void* core) {
+        spin_guard hold(f.end_lock);
+        if (f.core.load(std::memory_order_relaxed) != core) return;  // guarded by the lock
+        f.core.store(nullptr, std::memory_order_release);            // pairs with the look at a handle's block
+        f.home.store(nullptr, std::memory_order_relaxed);            // its fiber has ended
+      },
+      this);
+  os::remove_fault_handler();
+}
 
 std::size_t runtime_core::whole_stack(std::size_t usable, std::size_t callable) const noexcept {
   const std::size_t page = os::page_size();

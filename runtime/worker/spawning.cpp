@@ -142,7 +142,7 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
   std::byte* top = f->memory->top() - size;
   top -= reinterpret_cast<std::uintptr_t>(top) % std::max<std::size_t>(align, 16);
   f->task = top;
-  f->is_detached = who == ownership::detached;
+  f->is_detached.store(who == ownership::detached, std::memory_order_relaxed);  // nobody else has it
   f->references.store(who == ownership::detached ? 1 : 2, std::memory_order_relaxed);  // nobody else has it
   f->machine.owner = f;
   make_context(f->machine, f->memory->low, top, &worker::enter);

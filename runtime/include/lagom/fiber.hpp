@@ -41,7 +41,8 @@ struct fiber_info {
 };
 
 /// Handle of a fiber: one pointer, moved not copied, behaves as std::jthread. The handle may be used from any thread or fiber,
-/// by one at a time.
+/// by one at a time. It may outlive the runtime (whose end waits for the fiber): join() still rethrows then, but an exception met by
+/// the destructor or detach() is dropped.
 class [[nodiscard]] fiber {
  public:
   /// Identifies a fiber for the life of the process; never reused. A default-constructed id is that of no fiber.

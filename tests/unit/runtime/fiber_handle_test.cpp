@@ -118,6 +118,29 @@ TEST_CASE("an exception nobody joins goes to on_uncaught, once, with the attribu
       options);
 }
 
+TEST_CASE("a handle may outlive its runtime") {
+  lagom::fiber joined, dropped, detached, quiet;
+  std::atomic<int> uncaught{0};
+  {
+    lagom::runtime_options options;
+    options.workers = 2;
+    options.on_uncaught = [&](const lagom::attributes&, std::exception_ptr) { ++uncaught; };
+    lagom::runtime rt(options);
+    joined = rt.spawn([] { throw std::runtime_error("kept"); });
+    dropped = rt.spawn([] { throw 1; });
+    detached = rt.spawn([] { throw 2; });
+    quiet = rt.spawn({.name = "quiet"}, [] {});
+  }
+  CHECK(quiet.stats().state == lagom::fiber_state::exited);
+  CHECK(quiet.get_attributes().name == "quiet");
+  CHECK_FALSE(quiet.request_stop());
+  quiet.join();
+  CHECK_THROWS_WITH(joined.join(), "kept");
+  detached.detach();
+  dropped = lagom::fiber();
+  CHECK(uncaught == 0);
+}
+
 TEST_CASE("the destructor requests a stop and joins") {
   for_each_worker_count([](lagom::runtime& rt) {
     bool stopped = false, ended = false;
