@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -49,7 +50,7 @@ inline double milliseconds(std::chrono::nanoseconds d) { return std::chrono::dur
 struct contestant {
   std::string name;
   fiber handle;
-  std::vector<double> gaps_ms{};        // between two of its computations; written by itself
+  std::vector<double> gaps_ms{};        // between two of its computations, on one worker; written by itself
   std::chrono::nanoseconds before{0};   // CPU time when the window opened
   double share = 0;                     // of the CPU time of all contestants, in percent
   double seconds = 0;
@@ -95,23 +96,43 @@ class contest {
     });
   }
 
-  void burn(contestant& c) const {
+  void burn(contestant& c) {
     auto ended = clock::now();
+    auto taken = taken_from(0);
     while (!is_over()) {
-      const auto begun = clock::now();
-      if (begun - ended > 100us) c.gaps_ms.push_back(milliseconds(begun - ended));
-      compute(20us);
+      const auto gap = clock::now() - ended - (taken_from(0) - taken);
+      if (gap > 100us) c.gaps_ms.push_back(milliseconds(gap));
+      work(20us);
       ended = clock::now();
+      taken = taken_from(0);
       this_fiber::checkpoint();
     }
   }
-  /// Computes for `work` of its own time: what others use between its checkpoints does not count.
-  void burn_for(std::chrono::nanoseconds work) const {
-    for (std::chrono::nanoseconds left = work; left > 0ns && !is_over(); left -= 20us) {
-      compute(std::min<std::chrono::nanoseconds>(left, 20us));
+  /// Computes for d of its own time: what others use between its checkpoints does not count.
+  void burn_for(std::chrono::nanoseconds d) {
+    for (std::chrono::nanoseconds left = d; left > 0ns && !is_over(); left -= 20us) {
+      work(std::min<std::chrono::nanoseconds>(left, 20us));
       this_fiber::checkpoint();
     }
   }
+  /// compute(), and notes what took longer: for that time the system ran somebody else on the worker's CPU. Gaps and
+  /// delays are the scheduler's without it.
+  void work(std::chrono::nanoseconds d) {
+    const auto begun = clock::now();
+    compute(d);
+    const auto extra = clock::now() - begun - d;
+    if (extra <= 50us) return;
+    taken_[this_fiber::worker_index() % taken_.size()] += extra.count();
+    longest_taken_ = std::max(longest_taken_.load(), extra.count());  // near enough if two come at once
+  }
+  /// How long the system ran others on a worker's CPU so far, as far as its fibers have seen.
+  std::chrono::nanoseconds taken_from(unsigned worker) const {
+    return std::chrono::nanoseconds(taken_[worker % taken_.size()].load(std::memory_order_relaxed));  // a sum that only grows
+  }
+
+  /// The longest of these stretches, in ms. Whoever had the turn is charged for it, so turns are that much longer, and so
+  /// are the waits that follow. Zero on a quiet machine.
+  double longest_taken_ms() const { return static_cast<double>(longest_taken_.load()) / 1e6; }
 
   void open_window() {
     for (const auto& c : all_) c->before = c->handle.stats().cpu_time;
@@ -143,6 +164,8 @@ class contest {
  private:
   runtime& runtime_;
   std::atomic<bool> over_{false};
+  std::array<std::atomic<std::int64_t>, 8> taken_{};
+  std::atomic<std::int64_t> longest_taken_{0};
   std::vector<std::unique_ptr<contestant>> all_;
 };
 

@@ -17,6 +17,7 @@ void check_shares(const std::vector<int>& nices) {
   contest all(rt);
   double sum = 0;
   for (const int n : nices) sum += weight_of.at(n);
+  constexpr double slice = 3;
   std::vector<contestant*> burners;
   for (const int n : nices) burners.push_back(&all.burner(of_nice(n)));
   all.measure(window(2s, 10s));
@@ -27,9 +28,9 @@ void check_shares(const std::vector<int>& nices) {
     CHECK(std::abs(burners[i]->share - 100 * part) <= std::max(3.0, 15 * part));
     // At most a slice per turn, so at most slice / part - slice between two turns.
     const double gap = percentile(burners[i]->gaps_ms, burners[i]->gaps_ms.size() < 200 ? 95 : 99);
-    const double implied = 3 / part - 3;
-    // By the wall clock: what the operating system gives to other threads meanwhile, up to a fifth here, counts too.
-    CHECK(gap <= (implied * 1.2 + 2 * 3) * (is_short() ? 10 : 1));
+    const double turn = slice + all.longest_taken_ms();
+    const double implied = turn / part - turn;
+    CHECK(gap <= (implied + 2 * slice) * (is_short() ? 10 : 1));
   }
 }
 
