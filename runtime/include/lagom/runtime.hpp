@@ -18,6 +18,7 @@
 #include <lagom/cpu_set.hpp>
 #include <lagom/features.hpp>
 #include <lagom/fiber.hpp>
+#include <lagom/future.hpp>
 #include <lagom/histogram.hpp>
 
 namespace lagom {
@@ -127,6 +128,16 @@ class runtime {
   template <class F, class... A>
   void spawn_detached(const attributes& attrs, F&& f, A&&... a) {
     detail::spawn_task(live_core(), &attrs, detail::ownership::detached, std::forward<F>(f), std::forward<A>(a)...);
+  }
+  /// As spawn_detached, but what f returns or throws goes to the future. Errors as spawn(). Any thread or fiber.
+  template <class F, class... A>
+    requires detail::not_attributes<F>
+  auto async(F&& f, A&&... a) {
+    return detail::spawn_async(live_core(), nullptr, std::forward<F>(f), std::forward<A>(a)...);
+  }
+  template <class F, class... A>
+  auto async(const attributes& attrs, F&& f, A&&... a) {
+    return detail::spawn_async(live_core(), &attrs, std::forward<F>(f), std::forward<A>(a)...);
   }
   /// spawn_detached that reports instead of throwing: false when stopped or out of resources. Never waits.
   template <class F>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <shared_mutex>  // std::shared_lock works with this class
 
@@ -67,6 +68,11 @@ class shared_mutex {
     pass_on_and_unlock();
   }
 
+ protected:
+  /// Time-out forms; an expiry of zero or less tries once. True when the caller is an owner.
+  bool try_lock_until_ns(std::int64_t expiry) noexcept;
+  bool try_lock_shared_until_ns(std::int64_t expiry) noexcept;
+
  private:
   enum class kind { reader, writer };
   static constexpr std::int64_t writer = -1;
@@ -78,6 +84,7 @@ class shared_mutex {
       hand_over_and_unlock();
     }
   }
+  bool wait_until_and_unlock(kind who, std::int64_t expiry) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
   void wait_and_unlock(kind who) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
   void hand_over_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
@@ -86,6 +93,31 @@ class shared_mutex {
   detail::spin_lock guard_;
   std::int64_t holders_ = 0;  // readers, or `writer`
   detail::wait_queue waiters_;
+};
+
+/// A shared_mutex whose lock, of either kind, can be given up after a time. SharedTimedLockable and TimedLockable, as
+/// std::shared_timed_mutex. A time is in any unit; zero or less tries once. Points in time may be of any clock; other
+/// clocks than steady_clock are read once, at the call. Who gives up no longer keeps those behind him out.
+class shared_timed_mutex : public shared_mutex {
+ public:
+  constexpr shared_timed_mutex() noexcept = default;
+
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& d) noexcept {
+    return try_lock_until_ns(detail::expiry_after(d));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& tp) {
+    return try_lock_until_ns(detail::expiry_at(tp));
+  }
+  template <class Rep, class Period>
+  bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& d) noexcept {
+    return try_lock_shared_until_ns(detail::expiry_after(d));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& tp) {
+    return try_lock_shared_until_ns(detail::expiry_at(tp));
+  }
 };
 
 }  // namespace v0

@@ -92,3 +92,75 @@ TEST_CASE("shared_mutex: a writer's end lets all readers in that wait together")
     m.unlock();
   }
 }
+
+TEST_CASE("shared_timed_mutex: the time, and nothing taken by who gives up") {
+  for (const setting& s : settings) {
+    lagom::shared_timed_mutex m;
+    m.lock();
+    crowd c(s);
+    c.start([&] {
+      const auto begin = clock::now();
+      c.expect(!m.try_lock_for(2ms) && clock::now() - begin >= 2ms, "a writer beside a writer, or too early");
+      c.expect(!m.try_lock_shared_until(begin + 4ms) && clock::now() - begin >= 4ms, "a reader beside a writer, or too early");
+      c.expect(!m.try_lock_for(-1h) && !m.try_lock_shared_for(0s), "no time");
+      m.unlock();
+      c.expect(m.try_lock_for(0s), "free, and no time needed");
+      m.unlock();
+      c.expect(m.try_lock_shared_for(1h) && m.try_lock_shared_until(begin), "readers together");
+      m.unlock_shared();
+      m.unlock_shared();
+    });
+    c.finish();
+    CHECK(m.try_lock());
+    m.unlock();
+  }
+}
+
+TEST_CASE("shared_timed_mutex: a writer that gives up lets the readers behind it in") {
+  for (const setting& s : settings) {
+    lagom::shared_timed_mutex m;
+    std::atomic<bool> is_in{false}, gave_up{false};
+    m.lock_shared();
+    crowd c(s);
+    c.start([&] { gave_up = !m.try_lock_for(20ms); });
+    c.start([&] {
+      let_others_run();
+      m.lock_shared();  // behind the writer, if that has come by now; either way it must get in
+      is_in = true;
+      m.unlock_shared();
+    });
+    c.finish();
+    m.unlock_shared();
+    CHECK(gave_up);
+    CHECK(is_in);
+  }
+}
+
+TEST_CASE("shared_timed_mutex: giving up races with being let in") {
+  for (const setting& s : settings) {
+    lagom::shared_timed_mutex m;
+    std::atomic<int> inside_shared{0}, inside_alone{0};
+    crowd c(s);
+    c.start_many(6, [&](int i) {
+      for (int k = 0; k < rounds(400); ++k) {
+        if ((i + k) % 2 == 0) {
+          if (!m.try_lock_for(std::chrono::microseconds(k % 40))) continue;
+          c.expect(inside_alone.fetch_add(1) == 0 && inside_shared == 0, "a writer is not alone");
+          if (k % 20 == 0) nap(20us);
+          inside_alone.fetch_sub(1);
+          m.unlock();
+        } else {
+          if (!m.try_lock_shared_for(std::chrono::microseconds(k % 40))) continue;
+          inside_shared.fetch_add(1);
+          c.expect(inside_alone == 0, "a reader beside a writer");
+          if (k % 20 == 0) nap(20us);
+          inside_shared.fetch_sub(1);
+          m.unlock_shared();
+        }
+      }
+    });
+    c.finish();
+    CHECK(m.try_lock());
+    m.unlock();
+  }
+}
