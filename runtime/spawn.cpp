@@ -47,13 +47,18 @@ void runtime_core::report_uncaught(fiber_block& f, std::exception_ptr failure) n
 void runtime_core::run_body(fiber_block& f) {
   if (!knows_of_exit_.load(std::memory_order_relaxed)) [[unlikely]] watch_for_exit();  // decided there
   // A fiber that nobody joins and nobody listens to: no handler, so that the core shows the throw.
-  if (f.is_detached.load(std::memory_order_relaxed) && !options.on_uncaught) return f.run(f.task, &own_stop_token);
+  if (f.is_detached.load(std::memory_order_relaxed) && !options.on_uncaught) {
+    f.run(f.task, &own_stop_token);
+    if (f.locals) end_locals(f);
+    return;
+  }
   std::exception_ptr failure;
   try {
     f.run(f.task, &own_stop_token);
   } catch (...) {
     failure = std::current_exception();
   }
+  if (f.locals) end_locals(f);
   if (!failure) return;
   bool nobody_joins = false;
   {

@@ -28,6 +28,7 @@ namespace detail {
 
 class worker;
 class runtime_core;
+struct local_values;
 
 /// Who owns what in each state. `lagom::fiber_state` is what users see of it.
 ///
@@ -83,6 +84,7 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   void (*run)(void*, std::stop_token (*)()) = nullptr;
   void* task = nullptr;
   timer_node timer;
+  local_values* locals = nullptr;            // fiber_local; its own, gone before the fiber has exited
 
   // ---- joining; guarded by end_lock
   spin_lock end_lock;
@@ -128,6 +130,9 @@ void drop_reference(fiber_block& f) noexcept;
 
 /// Marks it ended, wakes its joiners, drops the reference that running was.
 void end_fiber(fiber_block& f) noexcept;
+
+/// Destroys its fiber_local values. On the fiber. REQUIRES: it has some.
+void end_locals(fiber_block& f) noexcept;
 
 /// Sets the stop flag, fires the stop source, ends a stoppable wait. True for the first request. Any thread or fiber.
 /// Does nothing if the block is not a fiber of `core` any more.

@@ -11,6 +11,7 @@
 #include <lagom/event.hpp>
 #include <lagom/features.hpp>
 #include <lagom/fiber.hpp>
+#include <lagom/fiber_local.hpp>
 #include <lagom/future.hpp>
 #include <lagom/histogram.hpp>
 #include <lagom/io.hpp>
