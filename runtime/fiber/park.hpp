@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <stop_token>
 
 #include <lagom/detail/wait_queue.hpp>
+
+#include "park_word.hpp"
 
 // The waist. Everything that waits, waits through park(); everything that wakes, wakes through unpark(). sync/ and io/
 // call these, worker/ implements them, and a plain thread that calls them sleeps on its own futex.
@@ -19,15 +20,8 @@
 //   result = park(...)                             unpark(t)
 //   if result != notified: lock, unlink w if it is still linked (then it really expired), else it was notified
 //
-// The word of a parker holds epoch, cause and one of four states:
-//
-//   quiet ──arm()──► armed ──(worker, after the switch has left the stack)──► parked
-//     ▲                │ unpark(): CAS                                          │ unpark(): CAS
-//     └── park() ends ─┴───────────────────► used ◄─────────────────────────────┘
-//
-// Invariant: for each epoch exactly one CAS reaches `used`. If it came from `armed`, the fiber has not left its stack, and
-// its own worker goes on with it; if it came from `parked`, the stack is left and the one who won the CAS puts the fiber
-// on a run queue. So a fiber is never on two queues and never run by two workers.
+// The word of a parker decides who goes on with the waiter: for each epoch exactly one unpark() has effect, and a fiber is
+// never on two queues and never run by two workers. States and invariants: park_word.hpp.
 //
 // The primitive is released before the switch, not after it: a waker that comes in between finds `armed`.
 // A waker never touches the primitive after it has called unpark(), and copies the ticket before it unlocks, so the
@@ -50,18 +44,11 @@ enum class wait_reason : std::uint8_t {
 };
 const char* to_string(wait_reason reason) noexcept;
 
-/// May a request to stop the fiber end this wait early?
-enum class stoppable : std::uint8_t { no, yes };
-
 struct parker {
-  // The word: state (2 bits), cause of `used` (2 bits), may a stop end this wait (1 bit), epoch.
-  static constexpr std::uint64_t quiet = 0, armed = 1, parked = 2, used = 3, state_mask = 3;
-  static constexpr unsigned cause_shift = 2, epoch_shift = 5;
-  static constexpr std::uint64_t stoppable_bit = 1u << 4;
   enum class holder : std::uint8_t { fiber, thread };
 
   explicit parker(holder h) noexcept : what(h) {}
-  std::atomic<std::uint64_t> word{0};
+  park_word word;
   const holder what;
 };
 

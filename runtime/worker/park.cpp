@@ -15,10 +15,6 @@ namespace detail {
 
 namespace {
 
-constexpr wake cause_in(std::uint64_t word) noexcept {
-  return static_cast<wake>((word >> parker::cause_shift) & 3);
-}
-
 // A plain thread that waits. Type-stable as fibers are: handed from thread to thread, never freed.
 struct thread_parker : parker {
   thread_parker() noexcept : parker(holder::thread) {}
@@ -61,13 +57,10 @@ parker& caller() {
 wake park_thread(thread_parker& p, std::int64_t expiry) noexcept {
   for (;;) {
     const std::uint32_t seen = p.signal.load(std::memory_order_acquire);  // pairs with unpark: the word is read after it
-    std::uint64_t word = p.word.load(std::memory_order_acquire);          // pairs with unpark
-    if ((word & parker::state_mask) == parker::used) {
-      p.word.store(word & ~parker::state_mask, std::memory_order_relaxed);  // ours again until the next arm()
-      return cause_in(word);
-    }
+    wake cause{};
+    if (p.word.end_if_used(cause)) return cause;
     if (os::futex_wait(p.signal, seen, expiry) == os::futex_result::expired) {
-      unpark({&p, word >> parker::epoch_shift}, wake::expired);  // a waker may still be first: the word decides
+      unpark({&p, p.word.epoch()}, wake::expired);  // a waker may still be first: the word decides
     }
   }
 }
@@ -97,41 +90,19 @@ std::int64_t monotonic_now() noexcept { return os::monotonic_ns(); }
 
 ticket arm() noexcept {
   parker& p = caller();
-  const std::uint64_t word = p.word.load(std::memory_order_relaxed);  // nobody else may change a quiet word
-  LAGOM_ASSERT((word & parker::state_mask) == parker::quiet);
-  const std::uint64_t epoch = (word >> parker::epoch_shift) + 1;
-  // relaxed: published by whatever lock or exchange makes the ticket known.
-  p.word.store((epoch << parker::epoch_shift) | parker::armed, std::memory_order_relaxed);
-  return {&p, epoch};
+  return {&p, p.word.arm()};
 }
-
-namespace {
-
-// Armed or used to quiet. True: it was used meanwhile.
-bool end_wait(parker& p, std::uint64_t& word) noexcept {
-  word = p.word.load(std::memory_order_relaxed);  // confirmed by the exchange
-  while ((word & parker::state_mask) == parker::armed) {
-    // acquire: pairs with unpark if it was first.
-    if (p.word.compare_exchange_weak(word, word & ~parker::state_mask, std::memory_order_acquire)) return false;
-  }
-  LAGOM_ASSERT((word & parker::state_mask) == parker::used);
-  word = p.word.load(std::memory_order_acquire);  // pairs with unpark
-  p.word.store(word & ~parker::state_mask, std::memory_order_relaxed);  // ours again until the next arm()
-  return true;
-}
-
-}  // namespace
 
 wake end_armed_wait(fiber_block& f) noexcept {
-  const std::uint64_t word = f.word.load(std::memory_order_acquire);  // pairs with unpark
-  LAGOM_ASSERT((word & parker::state_mask) == parker::used);
-  f.word.store((word >> parker::epoch_shift) << parker::epoch_shift, std::memory_order_relaxed);  // ours again until the next arm()
-  return cause_in(word);
+  wake cause{};
+  const bool was_used = f.word.end_if_used(cause);
+  LAGOM_ASSERT(was_used);
+  return cause;
 }
 
 void disarm() noexcept {
-  std::uint64_t word = 0;
-  end_wait(caller(), word);
+  wake cause{};
+  caller().word.end(cause);
 }
 
 wake park(wait_reason reason, std::int64_t expiry, stoppable stop) noexcept {
@@ -139,64 +110,55 @@ wake park(wait_reason reason, std::int64_t expiry, stoppable stop) noexcept {
   fiber_block* f = w ? w->running() : nullptr;
   if (!f) return park_thread(own_parker(), expiry);
 
-  std::uint64_t word = 0;
+  wake cause{};
   if (stop == stoppable::yes) {
     if (w->exception_in_flight()) {
       stop = stoppable::no;
     } else if (f->stop_flag.load(std::memory_order_relaxed)) {  // looked at again when the fiber is parked
-      return end_wait(*f, word) ? cause_in(word) : wake::stopped;
+      return f->word.end(cause) ? cause : wake::stopped;
     }
   }
   f->reason.store(reason, std::memory_order_relaxed);  // for dump()
   f->may_stop = stop;
   const bool timed = expiry != never;
   if (timed) {
-    if (expiry <= w->read_clock()) return end_wait(*f, word) ? cause_in(word) : wake::expired;
-    w->arm_timer(*f, expiry, {f, f->word.load(std::memory_order_relaxed) >> parker::epoch_shift});  // ours
+    if (expiry <= w->read_clock()) return f->word.end(cause) ? cause : wake::expired;
+    w->arm_timer(*f, expiry, {f, f->word.epoch()});
   }
   w->park(*f);
-  const wake cause = end_armed_wait(*f);
+  cause = end_armed_wait(*f);
   if (timed && cause != wake::expired) f->timer.home->timers().cancel(f->timer);
   return cause;
 }
 
 bool unpark(ticket who, wake cause) noexcept {
   parker& p = *who.who;
-  std::uint64_t word = p.word.load(std::memory_order_relaxed);  // confirmed by the exchange
-  for (;;) {
-    const std::uint64_t state = word & parker::state_mask;
-    if (word >> parker::epoch_shift != who.epoch || state == parker::used || state == parker::quiet) return false;
-    const std::uint64_t next =
-        (who.epoch << parker::epoch_shift) | (static_cast<std::uint64_t>(cause) << parker::cause_shift) | parker::used;
-    // seq_cst: publishes what the waker wrote and takes over a parked fiber's context; pairs with park() and settle_parked().
-    if (!p.word.compare_exchange_weak(word, next, std::memory_order_seq_cst, std::memory_order_relaxed)) continue;
-    if (p.what == parker::holder::fiber) {
-      if (state == parker::parked) make_runnable(static_cast<fiber_block&>(p));
-    } else {
-      auto& t = static_cast<thread_parker&>(p);
-      t.signal.fetch_add(1, std::memory_order_release);  // pairs with park_thread
-      os::futex_wake(t.signal, 1);
-    }
-    return true;
+  const park_word::found found = p.word.use(who.epoch, cause);
+  if (found == park_word::found::stale) return false;
+  if (p.what == parker::holder::fiber) {
+    if (found == park_word::found::parked) make_runnable(static_cast<fiber_block&>(p));
+  } else {
+    auto& t = static_cast<thread_parker&>(p);
+    t.signal.fetch_add(1, std::memory_order_release);  // pairs with park_thread
+    os::futex_wake(t.signal, 1);
   }
+  return true;
 }
 
 bool request_stop(fiber_block& f, const runtime_core* core) noexcept {
   std::optional<std::stop_source> source;
-  std::uint64_t word = 0;
+  std::uint64_t waiting = park_word::no_epoch;
   {
     spin_guard hold(f.end_lock);
     if (f.core.load(std::memory_order_relaxed) != core) return false;  // guarded by the lock
     // seq_cst: before the look at the word; pairs with settle_parked().
     if (f.ended || f.stop_flag.exchange(true, std::memory_order_seq_cst)) return false;
     source = f.stop_source;
-    // Under the lock: later the block may be another fiber's, in a wait of its own. seq_cst: pairs with settle_parked().
-    word = f.word.load(std::memory_order_seq_cst);
+    // Under the lock: later the block may be another fiber's, in a wait of its own.
+    waiting = f.word.parked_until_stop();
   }
   if (source) source->request_stop();
-  if ((word & parker::state_mask) == parker::parked && (word & parker::stoppable_bit)) {
-    unpark({&f, word >> parker::epoch_shift}, wake::stopped);
-  }
+  if (waiting != park_word::no_epoch) unpark({&f, waiting}, wake::stopped);
   return true;
 }
 

@@ -208,14 +208,9 @@ void worker::settle() noexcept {
 void worker::settle_parked(fiber_block& f) noexcept {
   transition(f, block_state::running, block_state::parked);
   f.on_stack.store(false, std::memory_order_relaxed);  // published by the exchange below
-  std::uint64_t word = f.word.load(std::memory_order_relaxed);  // confirmed by the exchange
   const bool may_stop = f.may_stop == stoppable::yes;
-  const ticket current{&f, word >> parker::epoch_shift};
-  const std::uint64_t asleep =
-      (current.epoch << parker::epoch_shift) | parker::parked | (may_stop ? parker::stoppable_bit : 0);
-  // seq_cst: publishes the saved context to the one who uses the ticket, and precedes our look at the stop flag; pairs with
-  // unpark() and request_stop().
-  if ((word & parker::state_mask) == parker::armed && f.word.compare_exchange_strong(word, asleep, std::memory_order_seq_cst)) {
+  const ticket current{&f, f.word.epoch()};
+  if (f.word.settle(current.epoch, f.may_stop)) {
     // From here on f may run elsewhere, end, and be reused: the ticket is all we may hold.
     // seq_cst: after the exchange; pairs with request_stop(), which sets the flag and then looks at the word.
     if (may_stop && f.stop_flag.load(std::memory_order_seq_cst)) unpark(current, wake::stopped);
