@@ -7,6 +7,7 @@
 
 #include "fiber/stack.hpp"
 #include "os/limits.hpp"
+#include "worker/constants.hpp"
 
 namespace lagom {
 inline namespace v0 {
@@ -64,6 +65,12 @@ runtime_options checked_options(runtime_options o) {
   }
   if (o.rescue_after.count() < 0) refuse("runtime_options::rescue_after", std::to_string(o.rescue_after.count()) + " ns", "it must not be negative");
   if (o.stuck_threshold.count() < 0) refuse("runtime_options::stuck_threshold", std::to_string(o.stuck_threshold.count()) + " ns", "it must not be negative");
+  if (o.max_blocking_threads == 0) o.max_blocking_threads = blocking_threads_default;
+  if (o.max_blocking_threads > blocking_threads_max) {
+    refuse("runtime_options::max_blocking_threads", std::to_string(o.max_blocking_threads), "at most 32768 are allowed, 0 means 64");
+  }
+  if (o.blocking_keep_alive.count() < 0) refuse("runtime_options::blocking_keep_alive", std::to_string(o.blocking_keep_alive.count()) + " ns", "it must not be negative");
+  if (o.blocking_keep_alive.count() == 0) o.blocking_keep_alive = std::chrono::nanoseconds(blocking_keep_alive_ns);
   return o;
 }
 

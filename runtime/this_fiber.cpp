@@ -7,6 +7,7 @@
 
 #include "fiber/fiber.hpp"
 #include "fiber/park.hpp"
+#include "os/assert.hpp"
 #include "os/thread.hpp"
 #include "worker/runtime_core.hpp"
 #include "worker/worker.hpp"
@@ -82,8 +83,9 @@ fiber::id get_id() noexcept {
 
 void yield() noexcept {
   detail::worker* w = detail::current_worker();
-  if (w && w->running()) {
-    w->yield(*w->running());
+  if (detail::fiber_block* f = w ? w->running() : nullptr) {
+    if (f->stay_count != 0) [[unlikely]] detail::refuse_to_leave(*f, "yield");
+    w->yield(*f);
   } else {
     os::thread_yield();
   }
@@ -119,6 +121,39 @@ yield_point::yield_point() noexcept : fiber_(detail::current_fiber()) {}
 bool yield_point::should_yield() const noexcept {
   // The fiber runs, so its home is the worker it runs on.
   return fiber_ && fiber_->home.load(std::memory_order_relaxed)->should_yield();
+}
+
+namespace {
+
+// A guard belongs to the fiber that made it.
+void check_owner(const detail::fiber_block* f) {
+  LAGOM_ASSERT_MSG(f == detail::current_fiber(), "a guard of this_fiber ends on another fiber than it began on");
+}
+
+}  // namespace
+
+non_migratable::non_migratable() noexcept : fiber_(detail::current_fiber()) {
+  if (fiber_) ++fiber_->pin_count;
+}
+non_migratable::~non_migratable() {
+  check_owner(fiber_);
+  if (fiber_) --fiber_->pin_count;
+}
+
+no_suspend::no_suspend() noexcept : fiber_(detail::current_fiber()) {
+  if (fiber_) ++fiber_->stay_count;
+}
+no_suspend::~no_suspend() {
+  check_owner(fiber_);
+  if (fiber_) --fiber_->stay_count;
+}
+
+uninterruptible::uninterruptible() noexcept : fiber_(detail::current_fiber()) {
+  if (fiber_) ++fiber_->no_stop_count;
+}
+uninterruptible::~uninterruptible() {
+  check_owner(fiber_);
+  if (fiber_) --fiber_->no_stop_count;
 }
 
 }  // namespace v0

@@ -68,6 +68,8 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   bool was_woken = false;                    // runnable by a wake-up: its wait counts as wake latency
   scheduler::joining arrival = scheduler::joining::spawned;  // while in an inbox: what it comes as
   std::uint32_t pin_count = 0;               // > 0: stays on its worker
+  std::uint16_t stay_count = 0;              // > 0: inside no_suspend. Its own, as the next one
+  std::uint16_t no_stop_count = 0;           // > 0: inside uninterruptible
   std::atomic<std::int64_t> state_since{0};  // ns, when it became runnable, running or parked
   // Statistics: written by the owner of the state.
   std::atomic<std::int64_t> wait_time{0}, wait_max{0}, cpu_time{0};

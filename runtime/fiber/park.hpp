@@ -63,6 +63,9 @@ void disarm() noexcept;
 /// REQUIRES: arm() was called; no spin_lock held; not inside the scheduler.
 wake park(wait_reason reason, std::int64_t expiry = never, stoppable stop = stoppable::yes) noexcept;
 
+/// Would park() end at once because a stop of the calling fiber was requested? Never on a plain thread.
+bool stop_is_due() noexcept;
+
 /// For waits with a std::stop_token of the caller's choice. Uses the ticket with wake::stopped once the token is stopped.
 class stop_watch {
  public:

@@ -67,6 +67,15 @@ void set_thread_name(const char* name) noexcept;
 // How much later than asked the kernel may end the calling thread's sleeps. Default 50 us; 1 is the least.
 void set_timer_slack_ns(std::uint64_t slack) noexcept;
 
+// How the kernel schedules the calling thread: SCHED_OTHER, SCHED_BATCH, SCHED_IDLE. Returns 0 or errno (EPERM: the way
+// back from idle needs a permission that the way there does not).
+enum class thread_class { normal, batch, idle };
+int set_thread_class(thread_class wanted) noexcept;
+
+// Nice value of the calling thread, -20 to 19. Set: returns 0 or errno (EACCES: lower than the present one).
+[[nodiscard]] int thread_nice() noexcept;
+int set_thread_nice(int nice) noexcept;
+
 [[nodiscard]] std::size_t page_size() noexcept;
 
 // The kernel's id of the calling thread. Not cached: right after fork, and on a fiber that has moved.

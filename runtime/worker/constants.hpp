@@ -31,6 +31,12 @@ inline constexpr unsigned worker_cache_max = 128;
 /// Nothing that could wake a fiber for this long: the deadlock report.
 inline constexpr std::int64_t deadlock_after_ns = 1'000'000'000;
 
+/// Threads of the blocking() pool: unless told otherwise, and at most (threads are the kernel's to bound below that).
+inline constexpr unsigned blocking_threads_default = 64;
+inline constexpr unsigned blocking_threads_max = 32'768;
+/// An idle thread of that pool ends after this.
+inline constexpr std::int64_t blocking_keep_alive_ns = 1'000'000'000;
+
 }  // namespace detail
 }  // namespace v0
 }  // namespace lagom

@@ -81,6 +81,7 @@ bool monitor::look() {
 // Everybody sleeps, and nothing is armed that could wake anybody: only a foreign thread could, if there is one.
 void monitor::look_for_deadlock(std::int64_t) {
   if (!core_.options.log || core_.descriptors.anybody_waits() || core_.live() == 0) return;
+  if (core_.offloads.look().calls > 0) return;
   for (const auto& w : core_.workers) {
     if (w->timers().next_expiry() != never || w->waiting() > 0 || w->has_mail()) return;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "fiber/park.hpp"
 
+#include <cstdio>
+
 #include "io/descriptors.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
@@ -105,14 +107,29 @@ void disarm() noexcept {
   caller().word.end(cause);
 }
 
+void refuse_to_leave(const fiber_block& f, const char* why) noexcept {
+  char line[256];
+  std::snprintf(line, sizeof line, "fiber %llu '%s' would be suspended (%s) inside no_suspend",
+                static_cast<unsigned long long>(f.serial), f.attrs ? f.attrs->name.c_str() : "", why);
+  os::fatal(line);
+}
+
+bool stop_is_due() noexcept {
+  worker* w = current_worker();
+  fiber_block* f = w ? w->running() : nullptr;
+  // relaxed: looked at again when the fiber is parked.
+  return f && f->no_stop_count == 0 && !w->exception_in_flight() && f->stop_flag.load(std::memory_order_relaxed);
+}
+
 wake park(wait_reason reason, std::int64_t expiry, stoppable stop) noexcept {
   worker* w = current_worker();
   fiber_block* f = w ? w->running() : nullptr;
   if (!f) return park_thread(own_parker(), expiry);
+  if (f->stay_count != 0) [[unlikely]] refuse_to_leave(*f, to_string(reason));
 
   wake cause{};
   if (stop == stoppable::yes) {
-    if (w->exception_in_flight()) {
+    if (f->no_stop_count != 0 || w->exception_in_flight()) {
       stop = stoppable::no;
     } else if (f->stop_flag.load(std::memory_order_relaxed)) {  // looked at again when the fiber is parked
       return f->word.end(cause) ? cause : wake::stopped;

@@ -162,6 +162,9 @@ runtime_stats runtime_core::stats() const {
   all.spawned += spawned_outside.load(std::memory_order_relaxed) - abandoned.load(std::memory_order_relaxed);  // recent
   all.fibers = static_cast<std::size_t>(live());
   all.uncaught = uncaught.load(std::memory_order_relaxed);  // recent
+  const blocking_pool::counts pool = offloads.look();
+  all.blocking_threads = pool.threads;
+  all.blocking_calls = pool.calls;
   return all;
 }
 

@@ -34,7 +34,8 @@ unsigned choose_worker_count(const runtime_options& o, const topology::machine& 
 runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::features checked_knobs)
     : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
       plan(topology::plan_workers(machine, choose_worker_count(options, machine))), idle(static_cast<unsigned>(plan.cpu_of_worker.size())),
-      overseer(*this), chaos(options.chaos_seed != 0) {
+      overseer(*this),
+      offloads(options.max_blocking_threads, options.blocking_keep_alive.count()), chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
   const auto quota = os::cpu_quota(options.cgroup_root);
   // Spinning on a CPU that somebody else of us needs would take the time from where the work is.
@@ -123,6 +124,7 @@ void runtime_core::terminate() noexcept {
 
 void runtime_core::shut_down() noexcept {
   wait_until_empty(never);
+  offloads.stop();
   terminate();
 }
 

@@ -11,6 +11,7 @@
 
 #include <lagom/runtime.hpp>
 
+#include "blocking_pool.hpp"
 #include "fiber/fiber.hpp"
 #include "fiber/stack.hpp"
 #include "idle_workers.hpp"
@@ -85,6 +86,7 @@ class runtime_core {
   std::vector<std::unique_ptr<worker>> workers;
   idle_workers idle;
   monitor overseer;
+  blocking_pool offloads;
   bool may_spin = false;
   const bool chaos;                           // runtime_options::chaos_seed: perturb everything that may be perturbed
   pin pin_used = pin::none;

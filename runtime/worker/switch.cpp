@@ -130,7 +130,7 @@ bool worker::should_yield() noexcept {
 }
 
 void worker::checkpoint(fiber_block& f) noexcept {
-  if (!should_yield()) return;
+  if (!should_yield() || f.stay_count != 0) return;
   if (core.chaos && random() % 4 == 0) return yield(f);
   const std::int64_t now = read_clock();
   serve(now);

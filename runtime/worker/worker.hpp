@@ -197,6 +197,9 @@ class alignas(64) worker {
 /// Ends a wait of the calling fiber whose ticket is used; gives the cause.
 wake end_armed_wait(fiber_block& f) noexcept;
 
+/// A fiber inside no_suspend was about to give its worker away: our user's bug. Aborts.
+[[noreturn]] void refuse_to_leave(const fiber_block& f, const char* why) noexcept;
+
 /// The calling thread's worker, nullptr on any other thread. Out of line on purpose, see current_fiber().
 worker* current_worker() noexcept;
 

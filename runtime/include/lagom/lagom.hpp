@@ -3,6 +3,7 @@
 
 #include <lagom/attributes.hpp>
 #include <lagom/barrier.hpp>
+#include <lagom/blocking.hpp>
 #include <lagom/call_once.hpp>
 #include <lagom/channel.hpp>
 #include <lagom/condition_variable.hpp>

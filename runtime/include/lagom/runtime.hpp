@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <lagom/attributes.hpp>
+#include <lagom/blocking.hpp>
 #include <lagom/cpu_set.hpp>
 #include <lagom/features.hpp>
 #include <lagom/fiber.hpp>
@@ -43,12 +44,13 @@ struct runtime_options {
   lagom::poller io_poller = lagom::poller::automatic;
   std::chrono::nanoseconds rescue_after{std::chrono::milliseconds{10}};
   std::chrono::nanoseconds stuck_threshold{std::chrono::seconds{1}};
-  unsigned max_blocking_threads = 64;
+  unsigned max_blocking_threads = 64;       ///< of the blocking() pool, 1 … 32,768; 0: 64. Started on demand
   std::function<void(const attributes&, std::exception_ptr)> on_uncaught{};  ///< a detached fiber ended by an exception; unset: std::terminate at the throw
   std::function<void(std::string_view)> log{};                               ///< one line each, without a newline; any thread
   std::function<void(unsigned)> on_worker_start{}, on_worker_stop{};         ///< on the worker's thread, with its index
   std::uint64_t chaos_seed = 0;             ///< tests: perturbs order and migrates at every switch
   std::string cgroup_root{};                ///< tests; "": the system's
+  std::chrono::nanoseconds blocking_keep_alive{0};  ///< an idle thread of the blocking() pool ends after this; 0: 1 s
 };
 
 struct worker_stats {
@@ -66,6 +68,7 @@ struct runtime_stats {
   std::size_t fibers = 0;                   ///< alive now
   std::uint64_t spawned = 0, finished = 0, uncaught = 0;
   histogram wake_latency;                   ///< from runnable to running
+  std::size_t blocking_threads = 0, blocking_calls = 0;   ///< the pool of blocking(): its threads; calls that run or queue
 };
 
 /// Who was left when a stop gave up waiting.

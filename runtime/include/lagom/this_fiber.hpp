@@ -66,5 +66,50 @@ class yield_point {
   detail::fiber_block* fiber_;
 };
 
+/// Scope guards of the calling fiber. They nest, cost a few instructions, and must end on the fiber that made them
+/// (asserted). On a plain thread, which never moves, is never switched away and is never asked to stop, they do nothing.
+
+/// Keeps the fiber on its worker: it may wait inside and continues on the same OS thread. For code that keeps something
+/// per thread over a wait: a std::mutex, a library with thread-local handles. Other fibers run on that thread meanwhile,
+/// so a std::mutex that several fibers of one worker lock this way blocks the worker for ever; see docs/thread-locals.md.
+class [[nodiscard]] non_migratable {
+ public:
+  non_migratable() noexcept;
+  non_migratable(const non_migratable&) = delete;
+  non_migratable& operator=(const non_migratable&) = delete;
+  ~non_migratable();
+
+ private:
+  detail::fiber_block* fiber_;
+};
+
+/// Promises that the fiber does not give its worker away: a wait inside, or a yield, is an error that aborts the process
+/// with the fiber's name and what it was about to wait for. What might wait but need not (an uncontended lock) is no
+/// error. Preemption points (checkpoint, the end of send or release) do nothing inside.
+class [[nodiscard]] no_suspend {
+ public:
+  no_suspend() noexcept;
+  no_suspend(const no_suspend&) = delete;
+  no_suspend& operator=(const no_suspend&) = delete;
+  ~no_suspend();
+
+ private:
+  detail::fiber_block* fiber_;
+};
+
+/// Holds requests to stop back: no wait inside is ended early by one. The first wait after it is. For work that must be
+/// done to its end, such as telling a peer goodbye. stop_requested() still answers truly, callbacks of stop tokens are
+/// called, and a wait that was given a stop_token of its own still obeys that.
+class [[nodiscard]] uninterruptible {
+ public:
+  uninterruptible() noexcept;
+  uninterruptible(const uninterruptible&) = delete;
+  uninterruptible& operator=(const uninterruptible&) = delete;
+  ~uninterruptible();
+
+ private:
+  detail::fiber_block* fiber_;
+};
+
 }  // namespace v0
 }  // namespace lagom

@@ -69,7 +69,6 @@ TEST_CASE("destroyed on the fiber in reverse order, after its callable, before j
     lagom::fiber_local<witness> a, b, c;
     for (const bool detached_form : {false, true}) {
       log.clear();
-      lagom::event ended;
       auto body = [&, own = witness{}]() mutable {
         own.log = &log;
         own.name = '!';
