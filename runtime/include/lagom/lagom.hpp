@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lagom/attributes.hpp>
+#include <lagom/await.hpp>
 #include <lagom/barrier.hpp>
 #include <lagom/blocking.hpp>
 #include <lagom/call_once.hpp>
