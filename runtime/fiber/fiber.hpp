@@ -18,6 +18,7 @@
 
 #include "context.hpp"
 #include "os/assert.hpp"
+#include "os/lock_watch.hpp"
 #include "park.hpp"
 #include "scheduler/run_queue.hpp"
 #include "stack.hpp"
@@ -86,6 +87,7 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   void (*run)(void*, std::stop_token (*)()) = nullptr;
   void* task = nullptr;
   timer_node timer;
+  os::held_locks locks;                      // checking builds
   local_values* locals = nullptr;            // fiber_local; its own, gone before the fiber has exited
 
   // ---- joining; guarded by end_lock

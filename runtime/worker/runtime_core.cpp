@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstdlib>
 
+#include "lock_report.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
 #include "os/futex.hpp"
@@ -46,6 +47,7 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
     pin_used = subset && !quota && n == machine.cpus.size() ? pin::cpu : pin::none;
   }
   os::set_fatal_hook(&dump_all);
+  os::watch_locks(&locks_of_caller);
   os::install_fault_handler(&describe_overflow);
   default_stack = whole_stack(options.stack_size, 0);
   workers.reserve(n);

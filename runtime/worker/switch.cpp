@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 
+#include "lock_report.hpp"
 #include "os/assert.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
@@ -176,6 +177,9 @@ void worker::begin(fiber_block& f) noexcept {
 }
 
 void worker::jump(fiber_block& f, fiber_block* next, departure how) noexcept {
+  if constexpr (os::watches_locks) {
+    if (f.pin_count == 0 || how == departure::exited) report_held_locks(f, how);
+  }
   left_ = &f;
   left_how_ = how;
   if (how == departure::yielded) transition(f, block_state::running, block_state::runnable);

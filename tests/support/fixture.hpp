@@ -101,7 +101,7 @@ class leak_check {
   leak_check() {
     // Some sanitizers start a thread of their own with the first one.
     std::thread([] {}).join();
-    becomes_true([this, last = std::size_t{0}]() mutable { return std::exchange(last, thread_count()) == thread_count(); }, 1s);
+    becomes_true([last = std::size_t{0}]() mutable { return std::exchange(last, thread_count()) == thread_count(); }, 1s);
     threads_ = thread_count();
     descriptors_ = descriptor_count();
   }
