@@ -20,8 +20,9 @@ FUNCTION_LINES = 70
 COMMENT_WITHIN = 3
 STRICT = ["scheduler", "topology", "runtime", "examples", "tools"]
 SPDX = "SPDX-License-Identifier: BSL-1.0"
-# Files that may ask the preprocessor: the machine, the switch, the assertion, the one lock with clang's annotations.
-MAY_BRANCH = re.compile(r"^runtime/os/|^runtime/fiber/context\.[ch]pp$|(^|/)assert\.hpp$|/lagom/detail/spin_lock\.hpp$")
+# Files that may ask the preprocessor: the machine, the switch, the assertion, the one lock with clang's annotations, and
+# what is exported.
+MAY_BRANCH = re.compile(r"^runtime/os/|^runtime/fiber/context\.[ch]pp$|(^|/)assert\.hpp$|/lagom/detail/(spin_lock|export)\.hpp$")
 # Built from pieces, so that this file passes its own check.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(" + "|".join(["work" + "/", "root" + "/", "home" + r"/\w", "tmp" + "/build"]) + ")")
 COMMIT_ID = re.compile(r"(?<![\w#.])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9]{2})(?:[0-9a-f]{12}|[0-9a-f]{40})(?!\w)")

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -30,10 +31,10 @@ class barrier_core {
   enum class arrival { early, last };
   /// Counts n arrivals, all in the phase that is returned. `last`: all have arrived; the caller runs the completion and
   /// then end_phase().
-  arrival arrive(std::ptrdiff_t n, std::ptrdiff_t leaving, std::uint64_t& phase) noexcept;
+  LAGOM_EXPORT arrival arrive(std::ptrdiff_t n, std::ptrdiff_t leaving, std::uint64_t& phase) noexcept;
   /// Starts the next phase and makes those who wait for the end of this one runnable.
-  void end_phase() noexcept;
-  void wait_for_end(std::uint64_t phase) const noexcept;
+  LAGOM_EXPORT void end_phase() noexcept;
+  LAGOM_EXPORT void wait_for_end(std::uint64_t phase) const noexcept;
 
  private:
   mutable spin_lock guard_;

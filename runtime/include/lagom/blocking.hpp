@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <lagom/attributes.hpp>
+#include <lagom/detail/export.hpp>
 
 namespace lagom {
 inline namespace v0 {
@@ -28,9 +29,9 @@ struct blocking_call {
 };
 
 /// Is the caller a fiber, so that its worker must not be held?
-bool should_offload() noexcept;
+LAGOM_EXPORT bool should_offload() noexcept;
 /// Calls call.run(&call) on a thread of the pool and waits. The function must not throw.
-void offload(blocking_call& call, const blocking_options& options);
+LAGOM_EXPORT void offload(blocking_call& call, const blocking_options& options);
 
 /// A callable, and what becomes of it, on the frame of the fiber that waits.
 template <class F, class R>

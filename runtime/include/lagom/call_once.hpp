@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -28,8 +29,8 @@ class once_flag {
     return done_.load(std::memory_order_acquire);
   }
   enum class outcome { failed, done };
-  bool begin() noexcept;  // true: the caller is the one who calls f
-  void end(outcome how) noexcept;
+  LAGOM_EXPORT bool begin() noexcept;  // true: the caller is the one who calls f
+  LAGOM_EXPORT void end(outcome how) noexcept;
 
   std::atomic<bool> done_{false};
   detail::spin_lock guard_;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stop_token>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 #include <lagom/mutex.hpp>
@@ -107,10 +108,10 @@ class condition_variable {
     }
     return true;
   }
-  std::cv_status wait_or_throw(std::unique_lock<mutex>& lock, std::int64_t expiry);
-  detail::wake wait_once(std::unique_lock<mutex>& lock, std::int64_t expiry, const std::stop_token* token);
-  void wake_one_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
-  void wake_all_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT std::cv_status wait_or_throw(std::unique_lock<mutex>& lock, std::int64_t expiry);
+  LAGOM_EXPORT detail::wake wait_once(std::unique_lock<mutex>& lock, std::int64_t expiry, const std::stop_token* token);
+  LAGOM_EXPORT void wake_one_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void wake_all_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   detail::spin_lock guard_;
   detail::wait_queue waiters_;

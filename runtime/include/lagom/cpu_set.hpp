@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <lagom/detail/export.hpp>
+
 namespace lagom {
 inline namespace v0 {
 
@@ -16,18 +18,18 @@ class cpu_set {
   cpu_set() = default;
 
   /// "0-3,8" as in /sys and taskset -c. Throws std::invalid_argument naming the part that is wrong. CPU numbers up to 65,535.
-  static cpu_set parse(std::string_view text);
+  LAGOM_EXPORT static cpu_set parse(std::string_view text);
 
-  void set(unsigned cpu);
-  void reset(unsigned cpu) noexcept;
-  bool test(unsigned cpu) const noexcept;
-  std::size_t count() const noexcept;
+  LAGOM_EXPORT void set(unsigned cpu);
+  LAGOM_EXPORT void reset(unsigned cpu) noexcept;
+  LAGOM_EXPORT bool test(unsigned cpu) const noexcept;
+  LAGOM_EXPORT std::size_t count() const noexcept;
   bool empty() const noexcept { return words_.empty(); }
   /// Smallest CPU >= from, or `none`.
-  unsigned next(unsigned from) const noexcept;
+  LAGOM_EXPORT unsigned next(unsigned from) const noexcept;
   static constexpr unsigned none = ~0u;
 
-  std::string to_string() const;
+  LAGOM_EXPORT std::string to_string() const;
   friend bool operator==(const cpu_set&, const cpu_set&) = default;
 
  private:

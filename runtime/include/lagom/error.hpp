@@ -4,6 +4,8 @@
 #include <system_error>
 #include <type_traits>
 
+#include <lagom/detail/export.hpp>
+
 namespace lagom {
 inline namespace v0 {
 
@@ -18,7 +20,7 @@ enum class errc {
 };
 
 /// Category "lagom". Thread-safe, valid for the life of the process.
-const std::error_category& error_category() noexcept;
+LAGOM_EXPORT const std::error_category& error_category() noexcept;
 
 inline std::error_code make_error_code(errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -84,9 +85,9 @@ class event {
     guard_.unlock();
     return true;
   }
-  void wait_slowly() LAGOM_THREAD_SAFETY(release_capability(guard_));
-  bool wait_until_ns(std::int64_t expiry) noexcept;
-  void wake_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void wait_slowly() LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT bool wait_until_ns(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT void wake_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   // Not read without the lock: who sees set_ may destroy the event, so set() must be done with it by then.
   mutable detail::spin_lock guard_;

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include <lagom/detail/export.hpp>
+
 namespace lagom {
 inline namespace v0 {
 
@@ -14,7 +16,7 @@ class features {
 
   /// Comma-separated names, each with an optional "no_" in front or "=value" behind: "no_run_to_parity,delay_dequeue".
   /// Throws std::invalid_argument naming the wrong part and the names that exist.
-  static features parse(std::string_view list);
+  LAGOM_EXPORT static features parse(std::string_view list);
 
   /// What was parsed, to hand on or to print.
   const std::string& text() const noexcept { return text_; }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <lagom/attributes.hpp>
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/task.hpp>
 #include <lagom/detail/wait_queue.hpp>
 #include <lagom/error.hpp>
@@ -19,7 +20,7 @@ namespace lagom {
 inline namespace v0 {
 
 enum class fiber_state { created, runnable, running, parked, exited };
-const char* to_string(fiber_state s) noexcept;
+LAGOM_EXPORT const char* to_string(fiber_state s) noexcept;
 
 /// What one fiber has used so far. Durations are exact to one switch.
 struct fiber_stats {
@@ -52,7 +53,7 @@ class [[nodiscard]] fiber {
     explicit id(std::uint64_t value) noexcept : value_(value) {}
     std::uint64_t value() const noexcept { return value_; }
     friend auto operator<=>(id, id) noexcept = default;
-    friend std::ostream& operator<<(std::ostream& out, id i);
+    friend LAGOM_EXPORT std::ostream& operator<<(std::ostream& out, id i);
 
    private:
     std::uint64_t value_ = 0;
@@ -86,23 +87,23 @@ class [[nodiscard]] fiber {
 
   /// Waits until the fiber has ended, then rethrows what left it, once. Fiber or thread. Throws errc::not_joinable for an
   /// empty handle, errc::would_deadlock from the fiber itself, errc::stopped when the calling fiber is stopped (the handle stays joinable).
-  void join();
+  LAGOM_EXPORT void join();
   /// As join(), but gives up after d: false.
   template <class Rep, class Period>
   bool join_for(const std::chrono::duration<Rep, Period>& d) {
     return join_until_ns(detail::expiry_after(d));
   }
-  void detach();
+  LAGOM_EXPORT void detach();
   bool joinable() const noexcept { return block_ != nullptr; }
-  id get_id() const noexcept;
+  LAGOM_EXPORT id get_id() const noexcept;
 
   /// Asks the fiber to stop: its waits return early, its stop_token fires. True for the first request. Any thread or fiber.
-  bool request_stop() noexcept;
-  std::stop_token get_stop_token() const;
-  std::stop_source get_stop_source();
+  LAGOM_EXPORT bool request_stop() noexcept;
+  LAGOM_EXPORT std::stop_token get_stop_token() const;
+  LAGOM_EXPORT std::stop_source get_stop_source();
 
-  attributes get_attributes() const;
-  fiber_stats stats() const;
+  LAGOM_EXPORT attributes get_attributes() const;
+  LAGOM_EXPORT fiber_stats stats() const;
 
   void swap(fiber& other) noexcept { std::swap(block_, other.block_); }
 
@@ -111,8 +112,8 @@ class [[nodiscard]] fiber {
   friend struct detail::fiber_block;
   explicit fiber(detail::fiber_block* block) noexcept : block_(block) {}
   friend fiber make_fiber(detail::fiber_block* block) noexcept;
-  void finish() noexcept;
-  bool join_until_ns(std::int64_t expiry);
+  LAGOM_EXPORT void finish() noexcept;
+  LAGOM_EXPORT bool join_until_ns(std::int64_t expiry);
 
   detail::fiber_block* block_ = nullptr;
 };

@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <lagom/detail/export.hpp>
+
 namespace lagom {
 inline namespace v0 {
 namespace detail {
@@ -17,8 +19,8 @@ struct local_key {
   std::uint32_t index;
   std::uint64_t id;
 };
-local_key acquire_local_key();  // throws std::bad_alloc
-void release_local_key(local_key key) noexcept;
+LAGOM_EXPORT local_key acquire_local_key();  // throws std::bad_alloc
+LAGOM_EXPORT void release_local_key(local_key key) noexcept;
 
 /// One value of one fiber or thread, in the list of its values in the order in which they were made.
 struct local_node {
@@ -33,10 +35,10 @@ struct local_node {
 };
 
 /// Of the calling fiber or thread; nullptr when it has none yet.
-local_node* find_local(local_key key) noexcept;
-void add_local(local_key key, std::unique_ptr<local_node> node);  // throws std::bad_alloc
+LAGOM_EXPORT local_node* find_local(local_key key) noexcept;
+LAGOM_EXPORT void add_local(local_key key, std::unique_ptr<local_node> node);  // throws std::bad_alloc
 /// Ends the value, if there is one.
-void drop_local(local_key key) noexcept;
+LAGOM_EXPORT void drop_local(local_key key) noexcept;
 
 }  // namespace detail
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <lagom/detail/export.hpp>
+
 namespace lagom::trace {
 class histogram;
 }
@@ -22,11 +24,11 @@ class histogram {
  public:
   std::uint64_t count() const noexcept { return count_; }
   /// Upper bound of the bucket that holds the given percentile (0 … 100); 0 when empty.
-  std::int64_t percentile(double percent) const noexcept;
+  LAGOM_EXPORT std::int64_t percentile(double percent) const noexcept;
   std::int64_t max() const noexcept { return max_; }
   double mean() const noexcept { return count_ ? static_cast<double>(sum_) / static_cast<double>(count_) : 0.0; }
-  void record(std::int64_t ns);
-  void merge(const histogram& other);
+  LAGOM_EXPORT void record(std::int64_t ns);
+  LAGOM_EXPORT void merge(const histogram& other);
 
  private:
   friend histogram detail::snapshot_of(const trace::histogram& h);

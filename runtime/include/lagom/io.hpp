@@ -9,6 +9,7 @@
 #include <span>
 #include <system_error>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
 namespace lagom {
@@ -26,7 +27,7 @@ inline namespace v0 {
 namespace io {
 
 namespace detail_io {
-std::error_code wait(int fd, bool write, std::int64_t expiry) noexcept;
+LAGOM_EXPORT std::error_code wait(int fd, bool write, std::int64_t expiry) noexcept;
 }
 
 /// Waits until fd can be read (written) without blocking, has reached its end or has failed. A file without readiness, such
@@ -45,13 +46,13 @@ std::error_code wait_writable(int fd, const std::chrono::time_point<Clock, Durat
 }
 
 /// Reads at least one byte, waiting as needed; 0 = end of stream. EINTR is retried. ec gets the error, then the result is 0.
-std::size_t read(int fd, std::span<std::byte> into, std::error_code& ec) noexcept;
-std::size_t read(int fd, std::span<std::byte> into);   // throws std::system_error
+LAGOM_EXPORT std::size_t read(int fd, std::span<std::byte> into, std::error_code& ec) noexcept;
+LAGOM_EXPORT std::size_t read(int fd, std::span<std::byte> into);   // throws std::system_error
 
 /// Writes all of it, waiting as needed; returns how much was written before an error. SIGPIPE is the descriptor owner's
 /// affair: a pipe or socket whose reader is gone raises it unless the program ignores it (net:: streams never raise it).
-std::size_t write(int fd, std::span<const std::byte> from, std::error_code& ec) noexcept;
-std::size_t write(int fd, std::span<const std::byte> from);
+LAGOM_EXPORT std::size_t write(int fd, std::span<const std::byte> from, std::error_code& ec) noexcept;
+LAGOM_EXPORT std::size_t write(int fd, std::span<const std::byte> from);
 
 /// Waits for signals such as SIGTERM as for anything else. While one exists its signals have no other effect: their
 /// dispositions are taken over by the first set that names them and given back by the last. Several sets may name the
@@ -61,22 +62,22 @@ class signal_set {
  public:
   /// Throws std::invalid_argument for no signal at all, for what is no signal and for those that cannot be waited for (SIGKILL,
   /// SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL), std::system_error when out of descriptors or sets. Fiber or thread.
-  explicit signal_set(std::initializer_list<int> signals);
-  ~signal_set();
+  LAGOM_EXPORT explicit signal_set(std::initializer_list<int> signals);
+  LAGOM_EXPORT ~signal_set();
   signal_set(const signal_set&) = delete;
   signal_set& operator=(const signal_set&) = delete;
 
   /// The number of a signal that has come and was not taken yet, the lowest first; waits for one. One waiter at a time.
   /// Errors: errc::stopped, std::errc::timed_out, device_or_resource_busy; then the result is 0.
   int wait(std::error_code& ec) noexcept { return wait(detail::never, ec); }
-  int wait();
+  LAGOM_EXPORT int wait();
   template <class Clock, class Duration>
   int wait_until(const std::chrono::time_point<Clock, Duration>& deadline, std::error_code& ec) noexcept {
     return wait(detail::expiry_at(deadline), ec);
   }
 
  private:
-  int wait(std::int64_t expiry, std::error_code& ec) noexcept;
+  LAGOM_EXPORT int wait(std::int64_t expiry, std::error_code& ec) noexcept;
 
   std::unique_ptr<os::signal_watch> watch_;
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -52,8 +53,8 @@ class latch {
   }
 
  private:
-  void wait_and_unlock() const noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
-  void wake_all_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void wait_and_unlock() const noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void wake_all_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   mutable detail::spin_lock guard_;
   std::ptrdiff_t count_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>  // std::unique_lock, std::lock_guard, std::scoped_lock work with these classes
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -67,8 +68,8 @@ class mutex_core {
     guard_.unlock();
     return true;
   }
-  bool lock_slowly(std::int64_t expiry) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
-  void wake_one_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT bool lock_slowly(std::int64_t expiry) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void wake_one_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   spin_lock guard_;
   bool held_ = false;
@@ -115,11 +116,11 @@ class recursive_mutex {
 
   /// As mutex, but the owner goes on at once. Throws std::system_error(resource_unavailable_try_again) at 2^32 - 1
   /// levels.
-  void lock();
+  LAGOM_EXPORT void lock();
   /// True also for the owner; false at 2^32 - 1 levels.
-  bool try_lock() noexcept;
+  LAGOM_EXPORT bool try_lock() noexcept;
   /// REQUIRES: the caller is the owner.
-  void unlock() noexcept;
+  LAGOM_EXPORT void unlock() noexcept;
 
  private:
   enum class entry { first, again, full };

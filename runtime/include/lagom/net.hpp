@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/wait_queue.hpp>
 #include <lagom/error.hpp>
 
@@ -48,21 +49,21 @@ class endpoint {
   endpoint() noexcept = default;
   /// "192.0.2.1:80", "[2001:db8::1]:80", "[fe80::1%eth0]:80", ":80" (every address, IPv6 with IPv4). No names: see resolve.
   /// Throws std::invalid_argument.
-  static endpoint parse(std::string_view text);
-  static endpoint loopback(std::uint16_t port) noexcept;      ///< 127.0.0.1
-  static endpoint loopback_v6(std::uint16_t port) noexcept;   ///< ::1
-  static endpoint any(std::uint16_t port) noexcept;           ///< 0.0.0.0
-  static endpoint any_v6(std::uint16_t port) noexcept;        ///< ::, for a listener IPv4 too
+  LAGOM_EXPORT static endpoint parse(std::string_view text);
+  LAGOM_EXPORT static endpoint loopback(std::uint16_t port) noexcept;      ///< 127.0.0.1
+  LAGOM_EXPORT static endpoint loopback_v6(std::uint16_t port) noexcept;   ///< ::1
+  LAGOM_EXPORT static endpoint any(std::uint16_t port) noexcept;           ///< 0.0.0.0
+  LAGOM_EXPORT static endpoint any_v6(std::uint16_t port) noexcept;        ///< ::, for a listener IPv4 too
 
   std::uint16_t port() const noexcept { return port_; }
   bool is_v6() const noexcept { return v6_; }
   /// The address alone, without port and brackets.
-  std::string address() const;
+  LAGOM_EXPORT std::string address() const;
   /// What parse() takes.
-  std::string to_string() const;
+  LAGOM_EXPORT std::string to_string() const;
 
   friend bool operator==(const endpoint&, const endpoint&) noexcept = default;
-  friend std::ostream& operator<<(std::ostream& out, const endpoint& e);
+  friend LAGOM_EXPORT std::ostream& operator<<(std::ostream& out, const endpoint& e);
 
  private:
   friend struct endpoint_access;
@@ -101,20 +102,20 @@ class [[nodiscard]] tcp_stream {
 
   /// Takes a connected stream socket over (TCP or Unix) and makes it non-blocking. Nobody else may use or close the descriptor
   /// from then on. On an error (ENOTSOCK, EBADF) it stays the caller's.
-  static tcp_stream adopt(int descriptor);
+  LAGOM_EXPORT static tcp_stream adopt(int descriptor);
   /// Gives the descriptor back, open. device_or_resource_busy while calls are in progress.
-  int release();
+  LAGOM_EXPORT int release();
 
   /// Waits for at least one byte and returns what is there, at most into.size(); 0: the peer has ended its side, or `into` is empty.
   /// With an error the result is 0.
-  std::size_t read_some(std::span<std::byte> into, std::error_code& ec) noexcept;
-  std::size_t read_some(std::span<std::byte> into);
+  LAGOM_EXPORT std::size_t read_some(std::span<std::byte> into, std::error_code& ec) noexcept;
+  LAGOM_EXPORT std::size_t read_some(std::span<std::byte> into);
   /// Waits until at least one byte is taken, and returns how many were.
-  std::size_t write_some(std::span<const std::byte> from, std::error_code& ec) noexcept;
-  std::size_t write_some(std::span<const std::byte> from);
+  LAGOM_EXPORT std::size_t write_some(std::span<const std::byte> from, std::error_code& ec) noexcept;
+  LAGOM_EXPORT std::size_t write_some(std::span<const std::byte> from);
   /// Writes all of it; returns how much was written before an error.
-  std::size_t write_all(std::span<const std::byte> from, std::error_code& ec) noexcept;
-  std::size_t write_all(std::span<const std::byte> from);
+  LAGOM_EXPORT std::size_t write_all(std::span<const std::byte> from, std::error_code& ec) noexcept;
+  LAGOM_EXPORT std::size_t write_all(std::span<const std::byte> from);
 
   template <class Clock, class Duration>
   void set_read_deadline(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
@@ -126,23 +127,23 @@ class [[nodiscard]] tcp_stream {
   }
 
   /// Ends our side: the peer reads 0 after what was written; reading goes on.
-  void shutdown_write();
-  void shutdown_write(std::error_code& ec) noexcept;
-  void set_no_delay(bool on);
-  endpoint local_endpoint() const;
-  endpoint remote_endpoint() const;
+  LAGOM_EXPORT void shutdown_write();
+  LAGOM_EXPORT void shutdown_write(std::error_code& ec) noexcept;
+  LAGOM_EXPORT void set_no_delay(bool on);
+  LAGOM_EXPORT endpoint local_endpoint() const;
+  LAGOM_EXPORT endpoint remote_endpoint() const;
 
-  void close() noexcept;
-  bool is_open() const noexcept;
+  LAGOM_EXPORT void close() noexcept;
+  LAGOM_EXPORT bool is_open() const noexcept;
   /// For options that are not offered here; -1 when closed. Not for reading, writing, waiting or closing.
-  int native_handle() const noexcept;
+  LAGOM_EXPORT int native_handle() const noexcept;
 
  private:
   friend class tcp_listener;
   explicit tcp_stream(detail::socket_handle handle) noexcept : handle_(handle) {}
-  static tcp_stream connect(const endpoint& peer, std::int64_t expiry, std::error_code& ec) noexcept;
-  static tcp_stream connect_throwing(const endpoint& peer, std::int64_t expiry);
-  void set_deadline(bool write, std::int64_t expiry) noexcept;
+  LAGOM_EXPORT static tcp_stream connect(const endpoint& peer, std::int64_t expiry, std::error_code& ec) noexcept;
+  LAGOM_EXPORT static tcp_stream connect_throwing(const endpoint& peer, std::int64_t expiry);
+  LAGOM_EXPORT void set_deadline(bool write, std::int64_t expiry) noexcept;
 
   detail::socket_handle handle_;
 };
@@ -157,7 +158,7 @@ class [[nodiscard]] tcp_listener {
  public:
   tcp_listener() noexcept = default;
   /// Binds and listens; port 0: any free one, see local_endpoint(). A port whose old connections linger can be taken.
-  explicit tcp_listener(const endpoint& local, listen_options options = {});
+  LAGOM_EXPORT explicit tcp_listener(const endpoint& local, listen_options options = {});
   tcp_listener(tcp_listener&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
   tcp_listener& operator=(tcp_listener&& other) noexcept {
     if (this != &other) {
@@ -169,24 +170,24 @@ class [[nodiscard]] tcp_listener {
   ~tcp_listener() { close(); }
 
   /// Takes over a socket that listens already, such as one from a service manager.
-  static tcp_listener adopt(int descriptor);
+  LAGOM_EXPORT static tcp_listener adopt(int descriptor);
 
   /// Waits for a connection. Connections that have failed meanwhile are passed over. Without descriptors or memory it does not
   /// fail but tries again after 10 ms, doubling to 100 ms, and says so in the runtime's log at most every ten seconds.
-  tcp_stream accept();
-  tcp_stream accept(std::error_code& ec) noexcept;
+  LAGOM_EXPORT tcp_stream accept();
+  LAGOM_EXPORT tcp_stream accept(std::error_code& ec) noexcept;
 
   template <class Clock, class Duration>
   void set_accept_deadline(const std::chrono::time_point<Clock, Duration>& deadline) noexcept {
     set_deadline(detail::expiry_at(deadline));
   }
-  endpoint local_endpoint() const;
-  void close() noexcept;
-  bool is_open() const noexcept;
-  int native_handle() const noexcept;
+  LAGOM_EXPORT endpoint local_endpoint() const;
+  LAGOM_EXPORT void close() noexcept;
+  LAGOM_EXPORT bool is_open() const noexcept;
+  LAGOM_EXPORT int native_handle() const noexcept;
 
  private:
-  void set_deadline(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT void set_deadline(std::int64_t expiry) noexcept;
 
   detail::socket_handle handle_;
 };

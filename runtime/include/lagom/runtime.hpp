@@ -17,6 +17,7 @@
 #include <lagom/attributes.hpp>
 #include <lagom/blocking.hpp>
 #include <lagom/cpu_set.hpp>
+#include <lagom/detail/export.hpp>
 #include <lagom/features.hpp>
 #include <lagom/fiber.hpp>
 #include <lagom/future.hpp>
@@ -84,11 +85,11 @@ class runtime {
 
   /// Starts the workers. std::invalid_argument for bad options (says which, and what would be right), std::system_error when
   /// threads or memory cannot be had; then nothing is left running.
-  explicit runtime(runtime_options options = {});
+  LAGOM_EXPORT explicit runtime(runtime_options options = {});
   /// request_stop(), then waits without limit until every fiber has ended; logs who is left after 5 s. When one of its own fibers
   /// calls std::exit() and the runtime is static, it waits for the others for at most a second and leaves the rest to the end of
   /// the process. A static runtime that has ended refuses to spawn (errc::stopped): destructors of other statics may still ask.
-  ~runtime();
+  LAGOM_EXPORT ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
@@ -156,10 +157,10 @@ class runtime {
   }
 
   /// Asks every fiber to stop and refuses new ones. Any thread or fiber; returns at once.
-  void request_stop() noexcept;
-  std::stop_token get_stop_token() const;
+  LAGOM_EXPORT void request_stop() noexcept;
+  LAGOM_EXPORT std::stop_token get_stop_token() const;
   /// request_stop(), then waits until every fiber has ended.
-  stop_report stop();
+  LAGOM_EXPORT stop_report stop();
   /// As stop(), but gives up after d and reports who is left.
   template <class Rep, class Period>
   stop_report stop_for(const std::chrono::duration<Rep, Period>& d) {
@@ -171,28 +172,28 @@ class runtime {
     return drain_until_ns(detail::expiry_after(d));
   }
 
-  runtime_stats stats() const;
+  LAGOM_EXPORT runtime_stats stats() const;
   /// Every fiber: id, name, state, wait reason, since when. O(fibers).
-  void dump(std::ostream& out) const;
-  unsigned workers() const noexcept;
-  void set_default_slice(std::chrono::nanoseconds slice);
+  LAGOM_EXPORT void dump(std::ostream& out) const;
+  LAGOM_EXPORT unsigned workers() const noexcept;
+  LAGOM_EXPORT void set_default_slice(std::chrono::nanoseconds slice);
   /// Gives cached stacks back to the system.
-  void trim();
+  LAGOM_EXPORT void trim();
 
   /// The runtime whose fiber is calling; nullptr on a plain thread.
-  static runtime* current() noexcept;
+  LAGOM_EXPORT static runtime* current() noexcept;
 
  private:
   friend detail::runtime_core& detail::core_of(const runtime& r) noexcept;
-  static void refuse_inside_fiber();
+  LAGOM_EXPORT static void refuse_inside_fiber();
   detail::runtime_core& live_core() const {
     if (!core_) [[unlikely]] refuse_after_end();
     return *core_;
   }
-  [[noreturn]] static void refuse_after_end();
+  [[noreturn]] LAGOM_EXPORT static void refuse_after_end();
   static void wait_for(fiber f) { f.join(); }
-  stop_report stop_until_ns(std::int64_t expiry);
-  bool drain_until_ns(std::int64_t expiry);
+  LAGOM_EXPORT stop_report stop_until_ns(std::int64_t expiry);
+  LAGOM_EXPORT bool drain_until_ns(std::int64_t expiry);
 
   std::unique_ptr<detail::runtime_core, void (*)(detail::runtime_core*)> core_;
 };

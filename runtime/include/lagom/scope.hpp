@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <lagom/attributes.hpp>
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/task.hpp>
 #include <lagom/detail/wait_queue.hpp>
@@ -51,12 +52,12 @@ struct scope_call;
 class scope {
  public:
   /// on_error::call needs a function, which must not throw; otherwise std::invalid_argument.
-  explicit scope(on_error mode = on_error::cancel_all, std::function<void(std::exception_ptr)> function = {});
+  LAGOM_EXPORT explicit scope(on_error mode = on_error::cancel_all, std::function<void(std::exception_ptr)> function = {});
   scope(const scope&) = delete;
   scope& operator=(const scope&) = delete;
   /// Waits for all; asks them to stop first if an exception is leaving the block. An exception that no join() has
   /// rethrown, and that is not overtaken by another, goes to runtime_options::on_uncaught.
-  ~scope();
+  LAGOM_EXPORT ~scope();
 
   /// As lagom::spawn. std::system_error(errc::stopped) after request_stop().
   template <class F, class... A>
@@ -78,7 +79,7 @@ class scope {
 
   /// Waits until no fiber is left, then rethrows the first exception, once. When the calling fiber is stopped: asks all
   /// to stop, waits for them all the same, and throws std::system_error(errc::stopped) if there is nothing worse.
-  void join();
+  LAGOM_EXPORT void join();
 
   /// Waits at most d (any unit). False: fibers are left, because the time is over or the calling fiber was stopped
   /// (then the stop has been passed on). True: as after join().
@@ -88,14 +89,14 @@ class scope {
   }
 
   /// Asks all fibers of the scope to stop, and refuses new ones. O(fibers). Any fiber or thread.
-  void request_stop() noexcept;
-  bool stop_requested() const noexcept;
+  LAGOM_EXPORT void request_stop() noexcept;
+  LAGOM_EXPORT bool stop_requested() const noexcept;
 
   /// Fibers that have not ended.
-  std::size_t size() const noexcept;
+  LAGOM_EXPORT std::size_t size() const noexcept;
 
   /// on_error::collect: everything that was thrown so far, in the order in which it came.
-  std::vector<std::exception_ptr> errors() const;
+  LAGOM_EXPORT std::vector<std::exception_ptr> errors() const;
 
  private:
   template <class F, class... A>
@@ -122,15 +123,15 @@ class scope {
     return result;
   }
 
-  detail::scope_child& open();
-  void opened(detail::scope_child& child, fiber&& handle) noexcept;
-  void not_opened(detail::scope_child& child) noexcept;
-  void failed(std::exception_ptr error) noexcept;  // the child's last calls
-  void ended(detail::scope_child& child) noexcept;
+  LAGOM_EXPORT detail::scope_child& open();
+  LAGOM_EXPORT void opened(detail::scope_child& child, fiber&& handle) noexcept;
+  LAGOM_EXPORT void not_opened(detail::scope_child& child) noexcept;
+  LAGOM_EXPORT void failed(std::exception_ptr error) noexcept;  // the child's last calls
+  LAGOM_EXPORT void ended(detail::scope_child& child) noexcept;
 
   void wait_for_all() noexcept;
   detail::wake wait_until_ns(std::int64_t expiry) noexcept;
-  bool join_until_ns(std::int64_t expiry);
+  LAGOM_EXPORT bool join_until_ns(std::int64_t expiry);
   void rethrow_error();
 
   const on_error mode_;

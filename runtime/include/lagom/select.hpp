@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <lagom/channel.hpp>
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
 namespace lagom {
@@ -78,7 +79,7 @@ struct select_choice {
 };
 /// `by_address` is room for as many pointers. Throws std::system_error: errc::stopped; no_runtime for descriptors on a
 /// plain thread.
-select_choice choose_case(std::span<select_case*> cases, std::span<select_case*> by_address);
+LAGOM_EXPORT select_choice choose_case(std::span<select_case*> cases, std::span<select_case*> by_address);
 
 // A handler written for one type of argument may be asked whether it takes another one as well. Asking a generic lambda
 // would compile its body.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -77,9 +78,9 @@ class semaphore_core {
     guard_.unlock();
     return true;
   }
-  void acquire_slowly() LAGOM_THREAD_SAFETY(release_capability(guard_));
-  bool try_acquire_until_ns(std::int64_t expiry) noexcept;
-  void hand_over_and_unlock(std::ptrdiff_t n) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void acquire_slowly() LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT bool try_acquire_until_ns(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT void hand_over_and_unlock(std::ptrdiff_t n) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   spin_lock guard_;
   std::ptrdiff_t free_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <shared_mutex>  // std::shared_lock works with this class
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -70,8 +71,8 @@ class shared_mutex {
 
  protected:
   /// Time-out forms; an expiry of zero or less tries once. True when the caller is an owner.
-  bool try_lock_until_ns(std::int64_t expiry) noexcept;
-  bool try_lock_shared_until_ns(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT bool try_lock_until_ns(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT bool try_lock_shared_until_ns(std::int64_t expiry) noexcept;
 
  private:
   enum class kind { reader, writer };
@@ -84,9 +85,9 @@ class shared_mutex {
       hand_over_and_unlock();
     }
   }
-  bool wait_until_and_unlock(kind who, std::int64_t expiry) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
-  void wait_and_unlock(kind who) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
-  void hand_over_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT bool wait_until_and_unlock(kind who, std::int64_t expiry) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void wait_and_unlock(kind who) noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT void hand_over_and_unlock() noexcept LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   // Invariant: the first waiter is one that must wait. Readers only queue behind a writer, or behind somebody who
   // waits.

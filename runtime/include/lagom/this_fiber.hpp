@@ -7,27 +7,28 @@
 #include <stop_token>
 
 #include <lagom/attributes.hpp>
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/wait_queue.hpp>
 #include <lagom/fiber.hpp>
 
 namespace lagom {
 inline namespace v0 {
 namespace detail {
-void sleep_until_ns(std::int64_t expiry);
+LAGOM_EXPORT void sleep_until_ns(std::int64_t expiry);
 }
 
 /// The calling fiber. On a plain thread: the thread's own equivalent where there is one, else errc::no_runtime.
 namespace this_fiber {
 
 /// Id of the calling fiber; the empty id on a plain thread.
-fiber::id get_id() noexcept;
+LAGOM_EXPORT fiber::id get_id() noexcept;
 
 /// Gives way to the next eligible fiber, staying runnable; forfeits the rest of the slice if eligible. Plain thread: yields the OS thread.
-void yield() noexcept;
+LAGOM_EXPORT void yield() noexcept;
 
 /// Gives way only if somebody should run instead: the slice is used up while others wait, or a woken fiber is to be preferred.
 /// A few nanoseconds when nobody waits. Plain thread: nothing.
-void checkpoint() noexcept;
+LAGOM_EXPORT void checkpoint() noexcept;
 
 /// Sleeps at least d (never less, by std::chrono::steady_clock). Zero and negative return at once. Throws std::system_error(errc::stopped)
 /// when a stop of the fiber is requested before or meanwhile. Plain thread: sleeps the thread.
@@ -41,24 +42,24 @@ void sleep_until(const std::chrono::time_point<Clock, Duration>& tp) {
 }
 
 /// Has a stop of this fiber been requested? One load. Plain thread: false.
-bool stop_requested() noexcept;
+LAGOM_EXPORT bool stop_requested() noexcept;
 /// Plain thread: a token that can never be stopped.
-std::stop_token get_stop_token();
+LAGOM_EXPORT std::stop_token get_stop_token();
 
-attributes get_attributes();
-fiber_stats stats();
+LAGOM_EXPORT attributes get_attributes();
+LAGOM_EXPORT fiber_stats stats();
 
 /// Index of the worker that runs the caller, or runtime::no_worker on a plain thread. May change at every wait.
-unsigned worker_index() noexcept;
+LAGOM_EXPORT unsigned worker_index() noexcept;
 
 }  // namespace this_fiber
 
 /// The same question as checkpoint(), asked by a loop that decides itself what to do. Create it inside the fiber that uses it.
 class yield_point {
  public:
-  yield_point() noexcept;
+  LAGOM_EXPORT yield_point() noexcept;
   /// Should the caller give way? One load; one more and a clock read while others wait.
-  bool should_yield() const noexcept;
+  LAGOM_EXPORT bool should_yield() const noexcept;
   /// checkpoint().
   void operator()() const noexcept { this_fiber::checkpoint(); }
 
@@ -74,10 +75,10 @@ class yield_point {
 /// so a std::mutex that several fibers of one worker lock this way blocks the worker for ever; see docs/thread-locals.md.
 class [[nodiscard]] non_migratable {
  public:
-  non_migratable() noexcept;
+  LAGOM_EXPORT non_migratable() noexcept;
   non_migratable(const non_migratable&) = delete;
   non_migratable& operator=(const non_migratable&) = delete;
-  ~non_migratable();
+  LAGOM_EXPORT ~non_migratable();
 
  private:
   detail::fiber_block* fiber_;
@@ -88,10 +89,10 @@ class [[nodiscard]] non_migratable {
 /// error. Preemption points (checkpoint, the end of send or release) do nothing inside.
 class [[nodiscard]] no_suspend {
  public:
-  no_suspend() noexcept;
+  LAGOM_EXPORT no_suspend() noexcept;
   no_suspend(const no_suspend&) = delete;
   no_suspend& operator=(const no_suspend&) = delete;
-  ~no_suspend();
+  LAGOM_EXPORT ~no_suspend();
 
  private:
   detail::fiber_block* fiber_;
@@ -102,10 +103,10 @@ class [[nodiscard]] no_suspend {
 /// called, and a wait that was given a stop_token of its own still obeys that.
 class [[nodiscard]] uninterruptible {
  public:
-  uninterruptible() noexcept;
+  LAGOM_EXPORT uninterruptible() noexcept;
   uninterruptible(const uninterruptible&) = delete;
   uninterruptible& operator=(const uninterruptible&) = delete;
-  ~uninterruptible();
+  LAGOM_EXPORT ~uninterruptible();
 
  private:
   detail::fiber_block* fiber_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -27,7 +28,7 @@ class wait_group {
   /// Adds n to the count; n may be negative. At zero all waiters go on. Throws std::invalid_argument, and changes
   /// nothing, if the count would become negative or overflow. An add() that may meet a count of zero must happen before
   /// the wait().
-  void add(std::ptrdiff_t n = 1);
+  LAGOM_EXPORT void add(std::ptrdiff_t n = 1);
 
   /// One of them has ended: add(-1). O(waiters) at zero. Never gives the worker away. A done() too many is a bug in the
   /// program: std::invalid_argument.
@@ -49,7 +50,7 @@ class wait_group {
 
   /// Waits until the count is zero. Throws std::system_error(errc::stopped) when a stop of the calling fiber is
   /// requested while it waits.
-  void wait();
+  LAGOM_EXPORT void wait();
 
   /// Waits at most d (any unit; zero or less: looks once). False when the time is over or a stop of the calling fiber
   /// was requested; this_fiber::stop_requested() tells which.
@@ -65,8 +66,8 @@ class wait_group {
   }
 
  private:
-  detail::wake wait_until_ns(std::int64_t expiry) noexcept;
-  void finish_and_unlock() LAGOM_THREAD_SAFETY(release_capability(guard_));
+  LAGOM_EXPORT detail::wake wait_until_ns(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT void finish_and_unlock() LAGOM_THREAD_SAFETY(release_capability(guard_));
 
   mutable detail::spin_lock guard_;
   std::ptrdiff_t count_ = 0;

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -40,11 +41,11 @@ class alignas(64) channel_core {
  protected:
   friend struct channel_access;
 
-  channel_core(std::size_t capacity, std::size_t item_size, std::size_t item_alignment);
+  LAGOM_EXPORT channel_core(std::size_t capacity, std::size_t item_size, std::size_t item_alignment);
   ~channel_core() = default;
-  void release_ring(std::size_t item_alignment) noexcept;  // last
+  LAGOM_EXPORT void release_ring(std::size_t item_alignment) noexcept;  // last
 
-  void close() noexcept;
+  LAGOM_EXPORT void close() noexcept;
   bool is_closed() const noexcept {
     spin_guard hold(guard_);
     return closed_;
@@ -64,13 +65,13 @@ class alignas(64) channel_core {
   }
 
   // REQUIRES: guard_ held; the channel is full, or empty, and not closed. The item is where the sender has it.
-  channel_status wait_to_send_and_unlock(void* item, std::int64_t expiry) noexcept
+  LAGOM_EXPORT channel_status wait_to_send_and_unlock(void* item, std::int64_t expiry) noexcept
       LAGOM_THREAD_SAFETY(release_capability(guard_));
-  channel_status wait_to_receive_and_unlock(void* slot, std::int64_t expiry) noexcept
+  LAGOM_EXPORT channel_status wait_to_receive_and_unlock(void* slot, std::int64_t expiry) noexcept
       LAGOM_THREAD_SAFETY(release_capability(guard_));
 
-  static void wake_and_give_way(ticket who) noexcept;
-  [[noreturn]] static void throw_stopped();
+  LAGOM_EXPORT static void wake_and_give_way(ticket who) noexcept;
+  [[noreturn]] LAGOM_EXPORT static void throw_stopped();
 
   mutable spin_lock guard_;
   bool closed_ = false;

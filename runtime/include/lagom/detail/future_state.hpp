@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 #include <lagom/detail/wait_queue.hpp>
 
@@ -44,25 +45,25 @@ class future_state_base {
     // acquire: pairs with publish(); the value is complete.
     return ready_.load(std::memory_order_acquire);
   }
-  wake wait_until_ns(std::int64_t expiry) noexcept;
+  LAGOM_EXPORT wake wait_until_ns(std::int64_t expiry) noexcept;
   /// Waits, however long. Throws std::system_error(errc::stopped).
-  void wait();
+  LAGOM_EXPORT void wait();
   /// Waits until expiry. Throws std::system_error(errc::stopped). True: ready.
-  bool wait_for_ready(std::int64_t expiry);
+  LAGOM_EXPORT bool wait_for_ready(std::int64_t expiry);
   /// False: is ready already, `then` will not be run.
-  bool add(continuation& then) noexcept;
+  LAGOM_EXPORT bool add(continuation& then) noexcept;
 
   /// Only one may make the result. Throws std::future_error(promise_already_satisfied).
-  void claim();
+  LAGOM_EXPORT void claim();
   /// The value could not be made.
-  void disclaim() noexcept;
+  LAGOM_EXPORT void disclaim() noexcept;
   /// Makes everybody who waits runnable, then runs the continuations, in the order in which they came.
-  void publish() noexcept;
-  void publish_error(std::exception_ptr error) noexcept;
+  LAGOM_EXPORT void publish() noexcept;
+  LAGOM_EXPORT void publish_error(std::exception_ptr error) noexcept;
   /// For the promise's destructor: broken_promise, unless there is a result.
-  void abandon() noexcept;
+  LAGOM_EXPORT void abandon() noexcept;
   /// Throws std::future_error(future_already_retrieved) the second time.
-  void retrieve();
+  LAGOM_EXPORT void retrieve();
 
   void rethrow_error() const {
     if (error_) std::rethrow_exception(error_);
@@ -165,8 +166,8 @@ class state_ptr {
   State* state_ = nullptr;
 };
 
-[[noreturn]] void throw_no_state();
-[[noreturn]] void throw_already_satisfied();
+[[noreturn]] LAGOM_EXPORT void throw_no_state();
+[[noreturn]] LAGOM_EXPORT void throw_already_satisfied();
 
 /// Calls f and makes what it returns or throws the result of the state. REQUIRES: nobody else makes it.
 template <class R, class F, class... A>

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include <lagom/detail/export.hpp>
+
 #if defined(__clang__)
 #define LAGOM_THREAD_SAFETY(x) __attribute__((x))
 #else
@@ -13,7 +15,7 @@ namespace lagom {
 inline namespace v0 {
 namespace detail {
 
-void spin_wait(const std::atomic<bool>& held) noexcept;
+LAGOM_EXPORT void spin_wait(const std::atomic<bool>& held) noexcept;
 
 /// Guards a handful of instructions: the queue inside a primitive, a run queue. Works on fibers and threads alike, so
 /// nothing inside may park, allocate or call user code. Not fair; waits by pausing, then by giving the OS thread away.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <lagom/attributes.hpp>
+#include <lagom/detail/export.hpp>
 
 namespace lagom {
 inline namespace v0 {
@@ -63,13 +64,13 @@ struct prepared {
   void* storage;
 };
 
-runtime_core& current_core();                       // throws errc::no_runtime on a plain thread
+LAGOM_EXPORT runtime_core& current_core();                       // throws errc::no_runtime on a plain thread
 runtime_core& core_of(const runtime& r) noexcept;
 /// Throws std::system_error (errc::stopped, out of resources), std::invalid_argument (attributes), std::bad_alloc.
-prepared prepare_spawn(runtime_core& core, const attributes* attrs, std::size_t size, std::size_t align, ownership who);
+LAGOM_EXPORT prepared prepare_spawn(runtime_core& core, const attributes* attrs, std::size_t size, std::size_t align, ownership who);
 /// Makes it runnable; from here on it may have ended already.
-void commit_spawn(runtime_core& core, fiber_block& block, void (*run)(void*, std::stop_token (*)())) noexcept;
-void abandon_spawn(runtime_core& core, fiber_block& block) noexcept;
+LAGOM_EXPORT void commit_spawn(runtime_core& core, fiber_block& block, void (*run)(void*, std::stop_token (*)())) noexcept;
+LAGOM_EXPORT void abandon_spawn(runtime_core& core, fiber_block& block) noexcept;
 
 template <class F, class... A>
 fiber_block* spawn_task(runtime_core& core, const attributes* attrs, ownership who, F&& f, A&&... a) {

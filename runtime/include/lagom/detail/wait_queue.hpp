@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <lagom/detail/export.hpp>
 #include <lagom/detail/spin_lock.hpp>
 
 namespace lagom {
@@ -26,7 +27,7 @@ enum class wake : std::uint8_t { notified, expired, stopped };
 /// Points in time are nanoseconds of CLOCK_MONOTONIC, which is std::chrono::steady_clock here.
 inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t monotonic_now() noexcept;
+LAGOM_EXPORT std::int64_t monotonic_now() noexcept;
 
 /// A node on the waiter's stack, linked while the waiter may be notified.
 ///
@@ -91,7 +92,7 @@ class wait_queue {
 
 /// Makes the parked (or parking) holder of the ticket runnable. False when the ticket was used up before: harmless.
 /// Any thread or fiber. The caller must not hold a spin_lock of a run queue.
-bool unpark(ticket who, wake cause = wake::notified) noexcept;
+LAGOM_EXPORT bool unpark(ticket who, wake cause = wake::notified) noexcept;
 
 template <class Rep, class Period>
 std::int64_t expiry_after(const std::chrono::duration<Rep, Period>& d) noexcept {
