@@ -22,7 +22,8 @@ namespace detail {
 //
 // Invariant: work that was published before the bit was looked at is seen by the worker's last look, or the bit is seen
 // by the publisher. Both sides are sequentially consistent read-modify-writes, so there is no third case. Each sleep is
-// ended by at most one notification.
+// ended by at most one notification. The last look takes in everything that work may have been moved to meanwhile: the
+// inbox first, then, under its lock, the run queue into which a thief empties the inbox. Checked by Relacy, tests/model/.
 //
 // Rejected: a counter of sleepers plus a semaphore (wakes anybody, not the near one); a notification without a claim
 // (a burst of pushes would write to the eventfd once each: 16 us apiece here).
