@@ -146,7 +146,7 @@ bool fiber::request_stop() noexcept {
 }
 
 std::stop_source fiber::get_stop_source() {
-  return block_ ? detail::stop_source_of(*block_) : std::stop_source(std::nostopstate);
+  return block_ ? detail::relaying_source_of(*block_) : std::stop_source(std::nostopstate);
 }
 
 std::stop_token fiber::get_stop_token() const {

@@ -2,6 +2,7 @@
 #include "fiber.hpp"
 
 #include <new>
+#include <utility>
 
 #include "os/assert.hpp"
 
@@ -117,6 +118,7 @@ void reset_block(fiber_block& f) noexcept {
   f.run = nullptr;
   f.task = nullptr;
   f.failure = nullptr;
+  f.relay.reset();  // waits for its end if somebody's request is just on the way: not under the lock
   spin_guard hold(f.end_lock);
   f.ended = false;
   f.is_detached.store(false, std::memory_order_relaxed);  // nobody else has the block
@@ -136,6 +138,19 @@ std::stop_source stop_source_of(fiber_block& f) {
     requested = f.stop_flag.load(std::memory_order_relaxed);  // written under the lock
   }
   if (requested) source.request_stop();
+  return source;
+}
+
+void stop_relay::operator()() const noexcept { request_stop(*fiber, core); }
+
+std::stop_source relaying_source_of(fiber_block& f) {
+  std::stop_source source = stop_source_of(f);
+  // relaxed: set before the handle was.
+  const stop_relay relay{&f, f.core.load(std::memory_order_relaxed)};
+  auto fresh = std::make_unique<std::stop_callback<stop_relay>>(source.get_token(), relay);
+  spin_guard hold(f.end_lock);
+  // A stop that came meanwhile has used the fresh one: nothing is left to relay.
+  if (!f.relay && !f.stop_flag.load(std::memory_order_relaxed)) f.relay.swap(fresh);  // written under the lock
   return source;
 }
 

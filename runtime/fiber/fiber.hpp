@@ -54,6 +54,13 @@ struct timer_node : boost::intrusive::set_base_hook<boost::intrusive::link_mode<
   bool is_armed = false;
 };
 
+/// Makes a request to stop that comes through a fiber's std::stop_source one to the fiber.
+struct stop_relay {
+  fiber_block* fiber;
+  runtime_core* core;  // the fiber's then: the block may be another's by now
+  void operator()() const noexcept;
+};
+
 /// The control block of a fiber. Type-stable: blocks are recycled, never freed, so that stale tickets can be looked at.
 /// What a switch touches lies in the first four cache lines: the two of the entity, and the two after it.
 struct alignas(64) fiber_block : scheduler::entity, parker {
@@ -99,6 +106,7 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
 
   // ---- rarely used; guarded by end_lock
   std::optional<std::stop_source> stop_source;
+  std::unique_ptr<std::stop_callback<stop_relay>> relay;  // made and destroyed outside the lock
   std::unique_ptr<lagom::attributes> attrs;  // null: the defaults
   std::unique_ptr<bool[]> allowed;           // by worker index; null: all. Constant while the fiber lives
 };
@@ -142,6 +150,8 @@ void end_locals(fiber_block& f) noexcept;
 /// Does nothing if the block is not a fiber of `core` any more.
 bool request_stop(fiber_block& f, const runtime_core* core) noexcept;
 std::stop_source stop_source_of(fiber_block& f);
+/// The same for somebody who may request a stop with it.
+std::stop_source relaying_source_of(fiber_block& f);
 
 attributes attributes_of(fiber_block& f);
 fiber_stats stats_of(fiber_block& f);

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include <lagom/this_fiber.hpp>
+
 #include "io/descriptors.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
@@ -164,6 +166,7 @@ bool unpark(ticket who, wake cause) noexcept {
 
 bool request_stop(fiber_block& f, const runtime_core* core) noexcept {
   std::optional<std::stop_source> source;
+  std::unique_ptr<std::stop_callback<stop_relay>> relay;
   std::uint64_t waiting = park_word::no_epoch;
   {
     spin_guard hold(f.end_lock);
@@ -171,10 +174,16 @@ bool request_stop(fiber_block& f, const runtime_core* core) noexcept {
     // seq_cst: before the look at the word; pairs with settle_parked().
     if (f.ended || f.stop_flag.exchange(true, std::memory_order_seq_cst)) return false;
     source = f.stop_source;
+    relay = std::move(f.relay);
     // Under the lock: later the block may be another fiber's, in a wait of its own.
     waiting = f.word.parked_until_stop();
   }
-  if (source) source->request_stop();
+  relay.reset();  // or it would be called first, and the fiber might be gone with its own callbacks before they are
+  if (source) {
+    // The standard's class knows who is calling back by his thread.
+    const non_migratable here;
+    source->request_stop();
+  }
   if (waiting != park_word::no_epoch) unpark({&f, waiting}, wake::stopped);
   return true;
 }

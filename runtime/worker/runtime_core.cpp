@@ -5,6 +5,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include <lagom/this_fiber.hpp>
+
 #include "lock_report.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
@@ -206,7 +208,10 @@ bool runtime_core::wait_until_empty(std::int64_t expiry) {
 void runtime_core::request_stop() noexcept {
   // seq_cst: before the walk; pairs with commit(), which makes its fiber visible and then looks here.
   if (stopping.exchange(true, std::memory_order_seq_cst)) return;
-  stop_source.request_stop();
+  {
+    const non_migratable here;  // the standard's class knows who is calling back by his thread
+    stop_source.request_stop();
+  }
   for_each_block(
       [](fiber_block& f, void* core) {
         // acquire: pairs with commit().

@@ -98,8 +98,11 @@ class [[nodiscard]] fiber {
   LAGOM_EXPORT id get_id() const noexcept;
 
   /// Asks the fiber to stop: its waits return early, its stop_token fires. True for the first request. Any thread or fiber.
+  /// Callbacks of the token run in the caller, which stays on its thread meanwhile. They should not wait: ~stop_callback knows
+  /// who is calling back by the thread, and on that thread takes another fiber for the callback itself.
   LAGOM_EXPORT bool request_stop() noexcept;
   LAGOM_EXPORT std::stop_token get_stop_token() const;
+  /// A request through the source is one to the fiber. It may outlive the fiber, and does nothing then.
   LAGOM_EXPORT std::stop_source get_stop_source();
 
   LAGOM_EXPORT attributes get_attributes() const;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Stop: of a fiber, of a runtime; what it ends and what it does not.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <string>
@@ -57,6 +59,80 @@ TEST_CASE("the token, the source and the flag of a fiber are one") {
     CHECK(fired == 1);
     CHECK(source.stop_requested());
   });
+}
+
+TEST_CASE("a stop through the source is one of the fiber, before and after it has ended") {
+  for_each_worker_count([](lagom::runtime& rt) {
+    std::vector<std::stop_source> late;
+    for (int i = 0; i < 20; ++i) {
+      lagom::event asleep;
+      std::error_code seen;
+      bool asked = false;
+      lagom::fiber f = rt.spawn([&] {
+        asleep.set();
+        seen = error_of([] { lagom::this_fiber::sleep_for(1h); });
+        asked = lagom::this_fiber::stop_requested();
+      });
+      std::stop_source source = f.get_stop_source();
+      late.push_back(f.get_stop_source());
+      if (i % 2 == 0) asleep.wait();
+      CHECK(source.request_stop());
+      CHECK(f.join_for(limit(5s)));
+      CHECK(seen == lagom::errc::stopped);
+      CHECK(asked);
+      CHECK_FALSE(late.back().request_stop());
+    }
+    // Those of fibers that have ended touch nobody who has the block now.
+    late.clear();
+    for (int i = 0; i < 20; ++i) {
+      lagom::fiber f = rt.spawn([] {});
+      late.push_back(f.get_stop_source());
+      f.join();
+    }
+    lagom::event go;
+    std::vector<lagom::fiber> others;
+    std::atomic<int> disturbed{0};
+    for (int i = 0; i < 40; ++i) {
+      others.push_back(rt.spawn([&] {
+        disturbed += static_cast<bool>(error_of([&] { go.wait(); }));
+        disturbed += lagom::this_fiber::stop_requested();
+      }));
+    }
+    for (std::stop_source& s : late) s.request_stop();
+    go.set();
+    for (lagom::fiber& f : others) f.join();
+    CHECK(disturbed == 0);
+  });
+}
+
+TEST_CASE("a callback of the token that waits does not move whoever requests the stop") {
+  lagom::runtime_options options;
+  options.chaos_seed = 8;
+  for_each_worker_count(
+      [](lagom::runtime& rt) {
+        verdict v;
+        for (int i = 0; i < 20; ++i) {
+          lagom::event registered, over;
+          lagom::fiber target = rt.spawn([&](std::stop_token token) {
+            const std::stop_callback note(token, [&] {
+              const int thread = ::gettid();
+              for (int turn = 0; turn < 5; ++turn) lagom::this_fiber::yield();
+              v.expect(::gettid() == thread, "moved within request_stop");
+              over.set();
+            });
+            registered.set();
+            (void)error_of([] { lagom::this_fiber::sleep_for(1h); });
+            const lagom::uninterruptible to_the_end;
+            over.wait();  // the callback must not be destroyed while it waits
+          });
+          rt.spawn([&] {
+              registered.wait();
+              target.request_stop();
+            }).join();
+          target.join();
+        }
+      },
+      options, {1, 2, 4});
 }
 
 TEST_CASE("a stop wakes a sleeper, which is told; later sleeps return at once") {
