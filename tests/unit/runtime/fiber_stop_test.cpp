@@ -36,7 +36,7 @@ TEST_CASE("a callable that takes a stop_token first gets the fiber's") {
 
 TEST_CASE("the token, the source and the flag of a fiber are one") {
   for_each_worker_count([](lagom::runtime& rt) {
-    lagom::event running, go;
+    lagom::event running;
     std::atomic<int> fired{0};
     bool before = true, after = false, inside = false;
     lagom::fiber f = rt.spawn([&] {
