@@ -116,9 +116,10 @@ TEST_CASE("giving up: channel of one token") {
 }
 
 TEST_CASE("giving up: waits ended by stop requests") {
-  for (unsigned workers : {1u, 2u}) {
+  for (const auto& [workers, chaos] : {std::pair{1u, 0u}, {2u, 0u}, {2u, 5u}}) {
     lagom::runtime_options options;
     options.workers = workers;
+    options.chaos_seed = chaos;
     lagom::runtime rt(options);
     lagom::binary_semaphore sem(1);
     std::atomic<int> held{0}, wrong{0};

@@ -24,6 +24,7 @@ struct setting {
   members who;
   unsigned workers;
   const char* name;
+  unsigned chaos = 0;  // seed
 };
 
 inline constexpr setting settings[] = {
@@ -32,6 +33,7 @@ inline constexpr setting settings[] = {
     {members::fibers, 2, "fibers on 2 workers"},
     {members::fibers, 4, "fibers on 4 workers"},
     {members::mixed, 2, "fibers on 2 workers and threads"},
+    {members::fibers, 2, "fibers on 2 workers, chaos", 11},
 };
 
 // Some fibers or threads that run until they end by themselves. What they find wrong is collected: a fiber may be moved
@@ -42,6 +44,7 @@ class crowd {
     if (s.workers == 0) return;
     lagom::runtime_options options;
     options.workers = s.workers;
+    options.chaos_seed = s.chaos;
     runtime_.emplace(std::move(options));
   }
   crowd(const crowd&) = delete;
