@@ -11,6 +11,7 @@
 #include "os/clock.hpp"
 #include "os/futex.hpp"
 #include "runtime_core.hpp"
+#include "topology/bind.hpp"
 #include "worker.hpp"
 
 namespace lagom {
@@ -117,6 +118,8 @@ void blocking_pool::serve(member& self) noexcept {
   while (self.may_start.load(std::memory_order_acquire) == 0) {  // pairs with grow()
     os::futex_wait(self.may_start, 0, never);
   }
+  // It has the mask of whoever started it: a worker that is bound, perhaps, whose CPU is the last it should contend for.
+  if (core_.pin_used != pin::none) topology::unbind(core_.machine);
   while (job* const j = next_job(self)) perform(*j, self);
 }
 

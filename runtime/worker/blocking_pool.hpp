@@ -15,6 +15,8 @@ namespace lagom {
 inline namespace v0 {
 namespace detail {
 
+class runtime_core;
+
 /// The OS threads of one runtime that run blocking() calls. Grows by one thread per call that finds nobody idle, up to a
 /// limit; beyond it calls queue in order. A thread that was idle for keep_alive ends.
 ///
@@ -31,7 +33,8 @@ namespace detail {
 /// joins the last. At most one ended thread waits to be joined.
 class blocking_pool {
  public:
-  blocking_pool(unsigned most, std::int64_t keep_alive) noexcept : most_(most), keep_alive_(keep_alive) {}
+  blocking_pool(const runtime_core& core, unsigned most, std::int64_t keep_alive) noexcept
+      : core_(core), most_(most), keep_alive_(keep_alive) {}
   blocking_pool(const blocking_pool&) = delete;
   blocking_pool& operator=(const blocking_pool&) = delete;
 
@@ -57,6 +60,7 @@ class blocking_pool {
   void leave_and_unlock(member& self) noexcept LAGOM_THREAD_SAFETY(release_capability(lock_));
   void unlink(job& j) noexcept LAGOM_THREAD_SAFETY(requires_capability(lock_));
 
+  const runtime_core& core_;
   const unsigned most_;
   const std::int64_t keep_alive_;
 

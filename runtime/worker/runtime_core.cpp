@@ -38,7 +38,7 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
     : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
       plan(topology::plan_workers(machine, choose_worker_count(options, machine))), idle(static_cast<unsigned>(plan.cpu_of_worker.size())),
       overseer(*this),
-      offloads(options.max_blocking_threads, options.blocking_keep_alive.count()), chaos(options.chaos_seed != 0) {
+      offloads(*this, options.max_blocking_threads, options.blocking_keep_alive.count()), chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
   const auto quota = os::cpu_quota(options.cgroup_root);
   // Spinning on a CPU that somebody else of us needs would take the time from where the work is.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "sanitizer.hpp"
 #include "support/fixture.hpp"
 
 using namespace lagom::tests;
@@ -310,6 +312,81 @@ TEST_CASE("blocking: options reach the thread, and do not stay there") {
         CHECK(after == usual);
       },
       options, {1, 2});
+}
+
+TEST_CASE("blocking: the threads may use every CPU, whatever the workers are bound to") {
+  const auto mask = [] {
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    ::sched_getaffinity(0, sizeof cpus, &cpus);
+    return cpus;
+  };
+  const cpu_set_t usual = mask();
+  for (const lagom::pin mode : {lagom::pin::cpu, lagom::pin::llc, lagom::pin::none}) {
+    lagom::runtime_options options;
+    options.workers = 1;
+    options.pin_mode = mode;
+    lagom::runtime rt(options);
+    cpu_set_t inside{};
+    rt.run([&] { inside = lagom::blocking(mask); });
+    CHECK(CPU_EQUAL(&inside, &usual));
+  }
+}
+
+namespace {
+
+// Lets the process map no more than `room` bytes more; gives it back at the end.
+class little_memory {
+ public:
+  explicit little_memory(std::size_t room) {
+    ::getrlimit(RLIMIT_AS, &before_);
+    std::ifstream statm("/proc/self/statm");
+    std::size_t pages = 0;
+    statm >> pages;
+    const rlimit less{pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + room, before_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &less);
+  }
+  ~little_memory() { ::setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("blocking: no thread can be started: an error, for all who wait for one; then it works again") {
+  if (under_sanitizer) return;  // they need address space without end
+  for_each_worker_count(
+      [](lagom::runtime& rt) {
+        std::atomic<int> refused{0}, called{0}, done{0};
+        lagom::event go;
+        // The C library keeps stacks of ended threads, 40 MiB of them at most: these take them.
+        gate g;
+        std::vector<std::thread> takers;
+        for (int i = 0; i < 8; ++i) takers.emplace_back([&] { g.pass(); });
+        std::vector<lagom::fiber> fibers;
+        for (int i = 0; i < 10; ++i) {
+          fibers.push_back(rt.spawn([&] {
+            go.wait();
+            refused += error_of([&] { lagom::blocking([&] { ++called; }); }) == std::errc::resource_unavailable_try_again;
+            ++done;
+          }));
+        }
+        {
+          const little_memory scarce(2 << 20);  // less than a stack of a thread
+          go.set();
+          CHECK(becomes_true([&] { return done == 10; }, limit(10s)));
+        }
+        for (lagom::fiber& f : fibers) f.join();
+        g.open();
+        for (std::thread& t : takers) t.join();
+        CHECK(refused == 10);
+        CHECK(called == 0);
+        CHECK(rt.stats().blocking_threads == 0);
+        const int again = rt.run([] { return lagom::blocking([] { return 1; }); });
+        CHECK(again == 1);
+      },
+      {}, {1, 2, 4});
 }
 
 TEST_CASE("blocking: its options are checked") {

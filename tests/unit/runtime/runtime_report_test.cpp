@@ -103,7 +103,7 @@ TEST_CASE("a fiber that waits for what nobody does is reported, once") {
   }
 }
 
-TEST_CASE("no deadlock is reported while a timer is armed or nobody lives") {
+TEST_CASE("no deadlock is reported while a timer is armed, a blocking call runs, or nobody lives") {
   log_book book;
   lagom::runtime_options options;
   options.workers = 2;
@@ -112,6 +112,8 @@ TEST_CASE("no deadlock is reported while a timer is armed or nobody lives") {
   std::this_thread::sleep_for(1500ms);
   lagom::event nobody_sets;
   rt.run([&] { CHECK_FALSE(nobody_sets.wait_for(1500ms)); });
+  // A call of the pool will come back.
+  rt.run([] { lagom::blocking([] { std::this_thread::sleep_for(1500ms); }); });
   CHECK(book.text().empty());
 }
 
