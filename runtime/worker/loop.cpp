@@ -124,6 +124,7 @@ void worker::sleep() noexcept {
   const std::int64_t began = read_clock();
   idle_since_.store(began, std::memory_order_relaxed);  // statistics
   core.idle.announce(index);
+  core.fiber_ended();  // whoever waits for the last one may have missed it
   if (!has_reason_to_stay()) {
     const std::int64_t expiry = timers_.next_expiry();
     poll_descriptors(expiry == never ? -1 : std::max<std::int64_t>(expiry - began, 0));

@@ -22,9 +22,11 @@ class monitor {
   explicit monitor(runtime_core& core) noexcept : core_(core) {}
   void start();                // may throw std::system_error
   void stop() noexcept;
-  /// A worker is awake. One load unless the monitor sleeps.
+  /// A worker is awake: it has taken its announcement back in core_.idle, or somebody has for it. One load unless the monitor
+  /// sleeps. Invariant: the monitor does not sleep on while a worker is up; checked by tests/model/.
   void nudge() noexcept {
-    if (asleep_.load(std::memory_order_relaxed)) wake();  // a hint: missed at worst until the next nudge
+    // seq_cst: after the end of the worker's sleep; pairs with run(), which says that it sleeps and then counts the idle.
+    if (asleep_.load(std::memory_order_seq_cst)) wake();
   }
 
  private:

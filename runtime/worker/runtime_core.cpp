@@ -180,25 +180,32 @@ std::uint64_t runtime_core::live() const noexcept {
   // Finished first: whoever is counted there was counted as spawned before, so the difference is never too small.
   std::uint64_t finished = 0, spawned = 0;
   for (const auto& w : workers) finished += w->finished();
-  finished += abandoned.load(std::memory_order_acquire);        // pairs with abandon()
+  finished += abandoned.load(std::memory_order_seq_cst);        // pairs with abandon()
   for (const auto& w : workers) spawned += w->spawned();
   spawned += spawned_outside.load(std::memory_order_acquire);   // pairs with prepare()
   return spawned - finished;
 }
 
+// Counts what every worker that is announced as idle has counted before. The look itself is what is wanted: it is in one
+// order with the announcements, and takes over what they publish.
+bool runtime_core::is_empty() const noexcept {
+  static_cast<void>(idle.count());
+  return live() == 0;
+}
+
 void runtime_core::announce_end() noexcept {
-  if (live() != 0) return;
+  if (!is_empty()) return;
   ended_signal.fetch_add(1, std::memory_order_seq_cst);  // before the wake: the futex compares it
   os::futex_wake(ended_signal, INT_MAX);
 }
 
 bool runtime_core::wait_until_empty(std::int64_t expiry) {
-  // seq_cst: before the count; pairs with fiber_ended().
+  // seq_cst: before is_empty(); pairs with fiber_ended().
   someone_waits_for_end.fetch_add(1, std::memory_order_seq_cst);
   bool empty = false;
   for (;;) {
     const std::uint32_t seen = ended_signal.load(std::memory_order_seq_cst);  // before the count; pairs with announce_end()
-    empty = live() == 0;
+    empty = is_empty();
     if (empty || os::futex_wait(ended_signal, seen, expiry) == os::futex_result::expired) break;
   }
   someone_waits_for_end.fetch_sub(1, std::memory_order_relaxed);

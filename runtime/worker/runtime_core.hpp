@@ -53,8 +53,11 @@ class runtime_core {
   // ---- Ending
   void request_stop() noexcept;
   bool wait_until_empty(std::int64_t expiry);
+  /// Called when a fiber has been counted as ended, and again by each worker that goes to sleep. The first call may come too
+  /// early: a worker's count is a plain store, which others may see after its look at the one who waits. The second cannot:
+  /// between count and look is the announcement in `idle`, at which is_empty() looks before it counts; see tests/model/.
   void fiber_ended() noexcept {
-    // seq_cst: after the count; pairs with wait_until_empty(), which says that it waits and then counts.
+    // seq_cst: after the announcement; pairs with wait_until_empty(), which says that it waits and then counts.
     if (someone_waits_for_end.load(std::memory_order_seq_cst)) announce_end();
   }
   std::uint64_t live() const noexcept;
@@ -103,6 +106,7 @@ class runtime_core {
 
  private:
   void announce_end() noexcept;
+  bool is_empty() const noexcept;
   void check_attributes(const attributes& a) const;
   void apply_attributes(fiber_block& f, const attributes& a);
   std::size_t whole_stack(std::size_t usable, std::size_t callable) const noexcept;

@@ -182,7 +182,7 @@ void runtime_core::abandon(fiber_block& f) noexcept {
   transition(f, block_state::exited, block_state::free);
   reset_block(f);
   release_block(&f);
-  abandoned.fetch_add(1, std::memory_order_release);  // pairs with live()
+  abandoned.fetch_add(1, std::memory_order_seq_cst);  // before the look at who waits; pairs with live()
   fiber_ended();
 }
 

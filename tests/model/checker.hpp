@@ -53,6 +53,8 @@ namespace lagom::model {
 enum class orders {
   as_written,
   no_total_order,  // seq_cst becomes acq_rel: Dekker's argument breaks
+  weak_looks,      // ... of loads only
+  weak_exchanges,  // ... of read-modify-writes only
   relaxed,         // nothing is published
   torn,            // a read-modify-write becomes a load and a store
 };
@@ -68,7 +70,9 @@ enum class access { load, store, exchange };
 template <orders Orders>
 constexpr rl::memory_order translated(std::memory_order order, access how) {
   if (Orders == orders::relaxed) return rl::mo_relaxed;
-  if (order == std::memory_order_seq_cst && Orders == orders::no_total_order) order = std::memory_order_acq_rel;
+  const bool weakened = Orders == orders::no_total_order || (Orders == orders::weak_looks && how == access::load) ||
+                        (Orders == orders::weak_exchanges && how == access::exchange);
+  if (order == std::memory_order_seq_cst && weakened) order = std::memory_order_acq_rel;
   switch (order) {
     case std::memory_order_relaxed: return rl::mo_relaxed;
     case std::memory_order_consume:
@@ -179,7 +183,6 @@ class lock {
   void give(LAGOM_CALL_SITE) { it_.unlock(where); }
 
  private:
-  friend class word_to_sleep_on;
   rl::mutex it_;
 };
 
@@ -204,6 +207,35 @@ class bell {
 
  private:
   rl::generic_event it_;
+};
+
+/// The kernel's side of a futex: compares the word and falls asleep in one step.
+class futex {
+ public:
+  /// False: the time is over. Wakes up for no reason, too.
+  template <class Word>
+  bool wait(Word& word, std::uint32_t seen, bool is_timed = false, LAGOM_CALL_SITE) {
+    bool in_time = true;
+    kernel_.lock(where);
+    if (word.load(std::memory_order_relaxed, where) == seen) {
+      if (is_timed) {
+        in_time = asleep_.wait_for(kernel_, 0, where);
+      } else {
+        asleep_.wait(kernel_, where);
+      }
+    }
+    kernel_.unlock(where);
+    return in_time;
+  }
+  void wake(LAGOM_CALL_SITE) {
+    kernel_.lock(where);
+    asleep_.notify_all(where);
+    kernel_.unlock(where);
+  }
+
+ private:
+  rl::mutex kernel_;
+  rl::condition_variable_any asleep_;
 };
 
 /// Keeps the beginning of what is written. Relacy has operator new for itself: a stream that grows in a run is torn.

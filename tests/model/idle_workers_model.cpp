@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // A worker's way to sleep and the ways to wake it, under Relacy: runtime/worker/idle_workers.hpp and inbox.hpp themselves;
 // around them, step by step, worker::run(), sleep() and has_reason_to_stay() (loop.cpp), rob() (steal.cpp), send()
-// (park.cpp) and runtime_core::terminate() (runtime_core.cpp). A sleep that nothing ends is a deadlock here.
+// (park.cpp), runtime_core::terminate(), fiber_ended() and wait_until_empty() (runtime_core.hpp, .cpp), monitor::run() and
+// nudge() (monitor.hpp, .cpp). A sleep that nothing ends is a deadlock here.
 #include "checker.hpp"
 #include "worker/idle_workers.hpp"
 #include "worker/inbox.hpp"
@@ -168,6 +169,86 @@ struct one_claim : rl::test_suite<one_claim<Orders, Verdict>, 3, Verdict> {
   }
 };
 
+// The last fibers of two workers, and a thread that waits until there are none.
+enum class end_fault {
+  none,
+  no_second_look,  // a worker that goes to sleep does not look for who waits
+  bare_count,      // is_empty() does not look at the announcements
+};
+
+template <orders Orders, end_fault Fault = end_fault::none, rl::test_result_e Verdict = rl::test_result_success>
+struct last_fibers : rl::test_suite<last_fibers<Orders, Fault, Verdict>, 3, Verdict> {
+  template <class T>
+  using atomic = atomic_of<T, Orders>;
+  static constexpr unsigned workers = 2;
+
+  lagom::detail::idle_workers_of<memory<Orders>::template atomic> idle{65};  // the two are in different words
+  atomic<int> finished[workers];
+  atomic<std::uint32_t> someone_waits{0}, signal{0};
+  futex waiter;
+
+  void thread(unsigned index) {
+    if (index == workers) return wait_until_empty();
+    // bury()
+    finished[index].store(1, std::memory_order_release);  // pairs with is_empty()
+    fiber_ended();
+    // sleep(), for good
+    idle.announce(index * 64);
+    if (Fault != end_fault::no_second_look) fiber_ended();
+  }
+  void fiber_ended() {
+    if (someone_waits.load(std::memory_order_seq_cst) == 0 || !is_empty()) return;  // pairs with wait_until_empty()
+    signal.fetch_add(1, std::memory_order_seq_cst);
+    waiter.wake();
+  }
+  bool is_empty() {
+    if (Fault != end_fault::bare_count) static_cast<void>(idle.count());
+    int ended = 0;
+    for (auto& n : finished) ended += n.load(std::memory_order_acquire);  // pairs with thread()
+    return ended == workers;
+  }
+  void wait_until_empty() {
+    someone_waits.fetch_add(1, std::memory_order_seq_cst);  // before is_empty(); pairs with fiber_ended()
+    for (;;) {
+      const std::uint32_t seen = signal.load(std::memory_order_seq_cst);
+      if (is_empty()) return;
+      waiter.wait(signal, seen);
+    }
+  }
+};
+
+// A worker gets up for long while the monitor goes to sleep: the monitor must not sleep on.
+template <orders Orders, bool LooksAgain, rl::test_result_e Verdict = rl::test_result_success>
+struct monitor_sleeps : rl::test_suite<monitor_sleeps<Orders, LooksAgain, Verdict>, 2, Verdict> {
+  template <class T>
+  using atomic = atomic_of<T, Orders>;
+
+  lagom::detail::idle_workers_of<memory<Orders>::template atomic> idle{1};
+  atomic<bool> asleep{false};
+  atomic<std::uint32_t> signal{0};
+  futex sleeper;
+
+  void before() { idle.announce(0); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      idle.retract(0);
+      // nudge()
+      if (!asleep.load(std::memory_order_seq_cst)) return;  // pairs with run()
+      signal.fetch_add(1, std::memory_order_seq_cst);
+      sleeper.wake();
+      return;
+    }
+    // run()
+    for (;;) {
+      const std::uint32_t seen = signal.load(std::memory_order_seq_cst);
+      if (idle.count() != 1) return;  // it looks at the workers from time to time
+      asleep.store(true, std::memory_order_seq_cst);  // before the last look; pairs with nudge()
+      if (!LooksAgain || idle.count() == 1) sleeper.wait(signal, seen);
+      asleep.store(false, std::memory_order_relaxed);
+    }
+  }
+};
+
 }  // namespace
 }  // namespace lagom::model
 
@@ -180,6 +261,15 @@ int main() {
   s.finds<sleep_and_wake<orders::as_written, fault::claim_then_push, rl::test_result_deadlock>>("claim, then push");
   s.finds<sleep_and_wake<orders::as_written, fault::quiet_end, rl::test_result_deadlock>>("the end is not looked for");
   s.finds<sleep_and_wake<orders::no_total_order, fault::none, rl::test_result_deadlock>>("acquire and release only");
+  s.finds<sleep_and_wake<orders::weak_looks, fault::none, rl::test_result_deadlock>>("weak looks");
+  s.finds<sleep_and_wake<orders::weak_exchanges, fault::none, rl::test_result_deadlock>>("weak exchanges");
+  s.holds<last_fibers<orders::as_written>>("the last fibers", 2);
+  s.finds<last_fibers<orders::as_written, end_fault::no_second_look, rl::test_result_deadlock>>("the sleeper looks for nobody");
+  s.finds<last_fibers<orders::as_written, end_fault::bare_count, rl::test_result_deadlock>>("a bare count of the ended");
+  s.finds<last_fibers<orders::no_total_order, end_fault::none, rl::test_result_deadlock>>("the end, acquire and release only");
+  s.holds<monitor_sleeps<orders::as_written, true>>("the monitor sleeps", 2);
+  s.finds<monitor_sleeps<orders::as_written, false, rl::test_result_deadlock>>("the monitor does not look again");
+  s.finds<monitor_sleeps<orders::weak_looks, true, rl::test_result_deadlock>>("the worker's look at the monitor is weak");
   s.holds<one_claim<orders::as_written>>("one claim", 2);
   s.finds<one_claim<orders::torn, rl::test_result_user_assert_failed>>("torn claims");
   return s.result();

@@ -190,9 +190,7 @@ struct thread_waits : rl::test_suite<thread_waits<Orders, LooksFirst, Verdict>, 
 
   park_word word;
   atomic<std::uint32_t> signal{0};
-  // The kernel's side: it compares the word and falls asleep in one step.
-  rl::mutex kernel;
-  rl::condition_variable_any asleep;
+  futex sleeper;
   // What the waker hands over in each wait.
   plain<int> gift[waits];
   atomic_of<std::uint64_t, orders::as_written> tickets[waits];
@@ -225,7 +223,7 @@ struct thread_waits : rl::test_suite<thread_waits<Orders, LooksFirst, Verdict>, 
       if (LooksFirst) seen = signal.load(std::memory_order_acquire);  // pairs with unpark()
       if (word.end_if_used(cause)) return cause;
       if (!LooksFirst) seen = signal.load(std::memory_order_acquire);
-      if (!futex_wait(seen, is_timed) && word.use(word.epoch(), wake::expired) != park_word::found::stale) ring();
+      if (!sleeper.wait(signal, seen, is_timed) && word.use(word.epoch(), wake::expired) != park_word::found::stale) ring();
     }
   }
   void unpark(std::uint64_t epoch) {
@@ -233,23 +231,7 @@ struct thread_waits : rl::test_suite<thread_waits<Orders, LooksFirst, Verdict>, 
   }
   void ring() {
     signal.fetch_add(1, std::memory_order_release);  // pairs with park_thread()
-    kernel.lock(RL_INFO);
-    asleep.notify_all(RL_INFO);
-    kernel.unlock(RL_INFO);
-  }
-  // False: the time is over.
-  bool futex_wait(std::uint32_t seen, bool is_timed) {
-    bool in_time = true;
-    kernel.lock(RL_INFO);
-    if (signal.load(std::memory_order_relaxed) == seen) {
-      if (is_timed) {
-        in_time = asleep.wait_for(kernel, 0, RL_INFO);
-      } else {
-        asleep.wait(kernel, RL_INFO);
-      }
-    }
-    kernel.unlock(RL_INFO);
-    return in_time;
+    sleeper.wake();
   }
   void after() { RL_ASSERT(presents == 1); }
 };
@@ -271,6 +253,8 @@ int main() {
   s.finds<two_waits<0, true, orders::as_written, fault::early_look, lost>>("an early look at the stop flag");
   s.finds<two_waits<2, false, orders::as_written, fault::early_settle, race>>("parked before the stack is left");
   s.finds<two_waits<0, true, orders::no_total_order, fault::none, lost>>("a stop with acquire and release only");
+  s.finds<two_waits<0, true, orders::weak_looks, fault::none, lost>>("a stop whose looks are weak");
+  s.finds<two_waits<0, true, orders::weak_exchanges, fault::none, lost>>("a stop whose exchanges are weak");
   s.finds<two_waits<2, false, orders::relaxed, fault::none, race>>("a context that nothing publishes");
   s.finds<two_waits<2, false, orders::torn, fault::none, lost>>("torn exchanges");
   s.holds<thread_waits<orders::as_written, true>>("a plain thread", 2);
