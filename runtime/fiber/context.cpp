@@ -83,6 +83,16 @@ bool frame_begins_with_mxcsr() noexcept {
   return same && (word & ~sticky_flags) == pattern;
 }
 
+// A new context has the function that it will call in the place of rbx. Around it: r12, r13, r14, r15, rbx, rbp, rip.
+suspended_layout find_layout() noexcept {
+  alignas(64) std::byte stack[4096];
+  const auto* words = static_cast<const void* const*>(fc::make_fcontext(stack + sizeof stack, sizeof stack, bounce));
+  for (std::uint32_t i = 4; i < 10; ++i) {
+    if (words[i] == reinterpret_cast<const void*>(&bounce)) return {8 * (i + 3), 8 * (i + 2), 8 * (i + 1)};
+  }
+  return {};
+}
+
 const bool may_patch_mxcsr = frame_begins_with_mxcsr();
 
 // Equal control bits: let the jump reload what is loaded already, which is cheap.
@@ -94,9 +104,26 @@ inline void keep_sticky_flags(void* stack_pointer) noexcept {
 }
 #else
 inline void keep_sticky_flags(void*) noexcept {}
+#if defined(__aarch64__)
+// d8 to d15, x19 to x28, x29, x30, pc.
+suspended_layout find_layout() noexcept { return {0xb0, 0xa0, 0x90}; }
+#else
+suspended_layout find_layout() noexcept { return {}; }
+#endif
 #endif
 
-void begin(fc::transfer_t t) {
+// Noinline: it must have the frame that the jump's trampoline called.
+__attribute__((noinline)) void begin(fc::transfer_t t) {
+  // The end of the stack, for everybody who walks it (unwinder, backtrace(), gdb, frame-pointer profilers): the trampoline
+  // leaves an address of its own there, and no caller that could be found. Never returned to.
+  auto** frame = static_cast<void**>(__builtin_frame_address(0));
+  static_cast<void* volatile*>(frame)[0] = nullptr;
+  static_cast<void* volatile*>(frame)[1] = nullptr;
+#if defined(__x86_64__)
+  asm volatile(".cfi_undefined rip");  // the same in the unwinder's words
+#elif defined(__aarch64__)
+  asm volatile(".cfi_undefined x30");
+#endif
   auto& self = *static_cast<machine_context*>(t.data);
   self.previous->stack_pointer = t.fctx;
   after_switch(self);
@@ -123,6 +150,11 @@ void make_context(machine_context& fresh, std::byte* low, std::byte* top, contex
 #if defined(LAGOM_TSAN)
   fresh.tsan_fiber = __tsan_create_fiber(0);
 #endif
+}
+
+suspended_layout layout_of_suspended() noexcept {
+  static const suspended_layout found = find_layout();
+  return found;
 }
 
 void adopt_thread(machine_context& own) noexcept {

@@ -60,6 +60,13 @@ machine_context& switch_context(machine_context& from, machine_context& to, cons
 /// Ends what make_context began, once the flow has died or was never started.
 void discard_context(machine_context& dead) noexcept;
 
+/// Where the jump keeps what a suspended context goes on with, in bytes from machine_context::stack_pointer. From `size` on
+/// it is the stack of whoever called the jump. All zero: unknown. Boost's versions differ, so it is looked at.
+struct suspended_layout {
+  std::uint32_t size = 0, pc = 0, fp = 0;
+};
+suspended_layout layout_of_suspended() noexcept;
+
 /// Tell the tools about memory that serves as stacks: [low, high), guards left out.
 void announce_stack(std::byte* low, std::byte* high) noexcept;
 void forget_stack(std::byte* low, std::byte* high) noexcept;

@@ -78,6 +78,11 @@ void release_block(fiber_block* f) noexcept {
   free_blocks = f;
 }
 
+slab_layout layout_of_slabs() noexcept {
+  static_assert(sizeof all_slabs == sizeof(void*));
+  return {&all_slabs, slab_blocks, 0, sizeof(fiber_block) * slab_blocks};
+}
+
 void for_each_block(void (*visit)(fiber_block&, void*), void* argument) {
   // acquire: pairs with acquire_block.
   for (block_slab* s = all_slabs.load(std::memory_order_acquire); s; s = s->next) {

@@ -137,6 +137,13 @@ void release_block(fiber_block* f) noexcept;
 /// Calls visit(block) for every block that was ever made, free ones too. Blocks may change meanwhile. Any thread.
 void for_each_block(void (*visit)(fiber_block&, void*), void* argument);
 
+/// Where the blocks are, for debuggers: the head of the list of slabs, and what a slab consists of.
+struct slab_layout {
+  const void* head;  // a pointer to a slab
+  std::size_t blocks, blocks_at, next_at;
+};
+slab_layout layout_of_slabs() noexcept;
+
 /// Drops one reference; the last one makes the block free. Implemented by worker/, which keeps free blocks near.
 void drop_reference(fiber_block& f) noexcept;
 

@@ -178,4 +178,13 @@ bool discard(void* address, std::size_t size) noexcept {
   return ::madvise(address, size, MADV_DONTNEED) == 0;
 }
 
+bool copy_if_mapped(void* to, const void* from, std::size_t size) noexcept {
+  const int saved = errno;
+  const iovec here{to, size};
+  const iovec there{const_cast<void*>(from), size};
+  const bool all = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(size);
+  errno = saved;
+  return all;
+}
+
 }  // namespace lagom::os

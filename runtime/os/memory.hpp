@@ -46,4 +46,8 @@ void force_mprotect_guards(bool force) noexcept;
 // locked memory: the contents are then unchanged.
 bool discard(void* address, std::size_t size) noexcept;
 
+// Copies memory that may be gone, guarded, or written meanwhile: false if any of it cannot be read, or if the system
+// refuses (process_vm_readv, which seccomp filters may forbid). Any address and size. Async-signal-safe.
+bool copy_if_mapped(void* to, const void* from, std::size_t size) noexcept;
+
 }  // namespace lagom::os

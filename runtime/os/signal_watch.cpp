@@ -21,10 +21,12 @@ namespace lagom::os {
 namespace {
 
 constexpr int last_signal = 64;
+static_assert(quit_signal == SIGQUIT);
 
 struct slot {
   std::atomic<std::uint64_t> watched{0};  // bit n - 1: signal n; 0 while free or being torn down
   std::atomic<std::uint64_t> pending{0};
+  std::atomic<bool> passes_on{false};     // to the handler that was there before
   std::atomic<int> event_fd{-1};
   bool taken = false;  // guarded by the registry's mutex
 };
@@ -37,8 +39,14 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<int
 struct registry {
   std::mutex mutex;
   std::array<unsigned, last_signal + 1> watches{};
-  std::array<struct sigaction, last_signal + 1> previous{};
+  // Ours is called by somebody who was installed over it: then what is below ours is not looked at any more.
+  std::array<bool, last_signal + 1> buried{};
 };
+
+// Written while ours is not installed, or is buried; read by the handler otherwise.
+std::array<struct sigaction, last_signal + 1> previous;
+// Bit n - 1: `previous` is what was there before ours.
+std::atomic<std::uint64_t> has_previous{0};
 
 registry& all() {
   // Never destroyed: a watch may be another global's.
@@ -48,13 +56,24 @@ registry& all() {
 
 constexpr std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
 
-void on_signal(int number) {
+void call_previous(int number, siginfo_t* info, void* context) noexcept {
+  const struct sigaction& before = previous[static_cast<std::size_t>(number)];
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(number, info, context);
+  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_handler(number);
+  }
+}
+
+void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
+  bool passes_on = false;
   // seq_cst: counted before `watched` is read; pairs with the destructor, which clears that and then reads the count.
   handlers_running.fetch_add(1, std::memory_order_seq_cst);
   for (slot& s : slots) {
     // seq_cst: see above.
     if ((s.watched.load(std::memory_order_seq_cst) & bit_of(number)) == 0) continue;
+    passes_on |= s.passes_on.load(std::memory_order_relaxed);  // published by `watched`
     // release: noted before the descriptor says so; pairs with the exchange in take().
     s.pending.fetch_or(bit_of(number), std::memory_order_acq_rel);
     const std::uint64_t one = 1;
@@ -63,7 +82,13 @@ void on_signal(int number) {
   }
   // release: the destructor closes the descriptor after it has seen this.
   handlers_running.fetch_sub(1, std::memory_order_acq_rel);
+  // acquire: pairs with install().
+  if (passes_on && (has_previous.load(std::memory_order_acquire) & bit_of(number)) != 0) call_previous(number, info, context);
   errno = saved;
+}
+
+bool is_ours(const struct sigaction& action) noexcept {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &on_signal;
 }
 
 std::uint64_t checked_mask(std::span<const int> signals) {
@@ -84,24 +109,39 @@ void for_each_signal(std::uint64_t mask, F&& f) {
 }
 
 void install(registry& r, int number) {
-  if (r.watches[static_cast<std::size_t>(number)]++ != 0) return;
+  const auto n = static_cast<std::size_t>(number);
+  if (r.watches[n]++ != 0) return;
+  // Asked first: the handler may run before sigaction() has returned.
+  struct sigaction before {};
+  ::sigaction(number, nullptr, &before);
+  if (!is_ours(before)) {
+    previous[n] = before;
+    // release: pairs with on_signal(). Not if ours is further down already: the two would call each other for ever.
+    if (!r.buried[n]) has_previous.fetch_or(bit_of(number), std::memory_order_acq_rel);
+  }
   struct sigaction ours {};
-  ours.sa_handler = on_signal;
-  ours.sa_flags = SA_RESTART | SA_ONSTACK;
+  ours.sa_sigaction = on_signal;
+  ours.sa_flags = SA_RESTART | SA_ONSTACK | SA_SIGINFO;
   ::sigfillset(&ours.sa_mask);
-  if (::sigaction(number, &ours, &r.previous[static_cast<std::size_t>(number)]) != 0) {
+  if (::sigaction(number, &ours, nullptr) != 0) {
     // The C library keeps a few real-time signals to itself.
-    --r.watches[static_cast<std::size_t>(number)];
+    --r.watches[n];
     throw std::invalid_argument("signal " + std::to_string(number) + " cannot be waited for");
   }
 }
 
 void uninstall(registry& r, int number) noexcept {
-  if (--r.watches[static_cast<std::size_t>(number)] != 0) return;
-  // Somebody who has put their handler over ours keeps it.
+  const auto n = static_cast<std::size_t>(number);
+  if (--r.watches[n] != 0) return;
   struct sigaction now {};
   ::sigaction(number, nullptr, &now);
-  if (now.sa_handler == on_signal) ::sigaction(number, &r.previous[static_cast<std::size_t>(number)], nullptr);
+  if (is_ours(now)) {
+    ::sigaction(number, &previous[n], nullptr);
+    return;
+  }
+  // Somebody who has put their handler over ours keeps it, and may go on calling ours.
+  r.buried[n] = true;
+  has_previous.fetch_and(~bit_of(number), std::memory_order_acq_rel);  // pairs with on_signal()
 }
 
 // REQUIRES: the registry's mutex is held.
@@ -130,12 +170,13 @@ void give_back(slot& s) noexcept {
 
 }  // namespace
 
-signal_watch::signal_watch(std::span<const int> signals) {
+signal_watch::signal_watch(std::span<const int> signals, earlier handler) {
   const std::uint64_t wanted = checked_mask(signals);
   registry& r = all();
   const std::lock_guard guard(r.mutex);
   slot_ = take_slot();
   slot& s = slots[static_cast<std::size_t>(slot_)];
+  s.passes_on.store(handler == earlier::called, std::memory_order_relaxed);  // published by `watched`
   // seq_cst, here for its release: the slot is ready; pairs with the load in on_signal().
   s.watched.store(wanted, std::memory_order_seq_cst);
   try {

@@ -13,13 +13,19 @@ namespace lagom::os {
 //
 // Rejected: signalfd. It only sees signals that are blocked in every thread, and a library cannot see to that for
 // threads that were there before it.
+inline constexpr int quit_signal = 3;  // SIGQUIT
+
 class signal_watch {
  public:
+  // What becomes of a handler that was there before: nothing, as long as the watch lives; or it is called as well, in the
+  // handler, as if it were installed alone. The default action and "ignore" never take place.
+  enum class earlier { replaced, called };
+
   static constexpr int most = 32;  // at a time in a process
 
   // Throws std::invalid_argument for what is not a signal or cannot be waited for (KILL, STOP, the CPU's own: SEGV, BUS,
   // FPE, ILL; returning from those makes them happen again), std::system_error: EMFILE, ENFILE, EAGAIN (too many watches).
-  explicit signal_watch(std::span<const int> signals);
+  explicit signal_watch(std::span<const int> signals, earlier handler = earlier::replaced);
   ~signal_watch();
   signal_watch(const signal_watch&) = delete;
   signal_watch& operator=(const signal_watch&) = delete;

@@ -5,8 +5,10 @@
 #include <span>
 #include <sstream>
 
+#include "fiber/backtrace.hpp"
 #include "os/clock.hpp"
 #include "os/descriptor_wait.hpp"
+#include "os/symbols.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -50,6 +52,7 @@ std::vector<fiber_info> runtime_core::list_fibers() const {
           info.since = std::chrono::nanoseconds(std::max<std::int64_t>(0, wanted.now - f.state_since.load(std::memory_order_relaxed)));  // recent
           if (f.attrs) info.name = f.attrs->name;
         }
+        info.backtrace = trace_suspended(f);
         wanted.found.push_back(std::move(info));
       },
       &r);
@@ -72,6 +75,9 @@ void runtime_core::dump(std::ostream& out) const {
     out << ": " << to_string(f.state);
     if (!f.wait_reason.empty()) out << " (" << f.wait_reason << ")";
     out << " since " << f.since.count() / 1000 << " us\n";
+    for (std::size_t i = 0; i < f.backtrace.size(); ++i) {
+      out << "    #" << i << ' ' << f.backtrace[i] << ' ' << os::describe_code(f.backtrace[i]) << '\n';
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <lagom/this_fiber.hpp>
 
 #include "lock_report.hpp"
+#include "debugger.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
 #include "os/futex.hpp"
@@ -37,7 +38,7 @@ unsigned choose_worker_count(const runtime_options& o, const topology::machine& 
 runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::features checked_knobs)
     : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
       plan(topology::plan_workers(machine, choose_worker_count(options, machine))), idle(static_cast<unsigned>(plan.cpu_of_worker.size())),
-      overseer(*this),
+      overseer(*this), dumper(*this),
       offloads(*this, options.max_blocking_threads, options.blocking_keep_alive.count()), chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
   const auto quota = os::cpu_quota(options.cgroup_root);
@@ -48,6 +49,7 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
     const bool subset = machine.cpus.size() < machine.online;
     pin_used = subset && !quota && n == machine.cpus.size() ? pin::cpu : pin::none;
   }
+  describe_to_debuggers();
   os::set_fatal_hook(&dump_all);
   os::watch_locks(&locks_of_caller);
   os::install_fault_handler(&describe_overflow);
@@ -87,6 +89,7 @@ void runtime_core::start() {
       threads_.emplace_back("lagom-" + std::to_string(w->index), [&w = *w] { w.run(); });
     }
     overseer.start();
+    if (options.dump_on_sigquit) dumper.start();
   } catch (...) {
     terminate();
     throw;
@@ -119,6 +122,7 @@ void runtime_core::abandon_at_exit() noexcept {
 }
 
 void runtime_core::terminate() noexcept {
+  dumper.stop();
   overseer.stop();
   terminating.store(true, std::memory_order_seq_cst);  // before the notifications; pairs with worker::has_reason_to_stay
   for (const auto& w : workers) w->notify();

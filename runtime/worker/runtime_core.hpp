@@ -18,6 +18,7 @@
 #include "io/descriptors.hpp"
 #include "monitor.hpp"
 #include "os/thread.hpp"
+#include "quit_dumper.hpp"
 #include "scheduler/features.hpp"
 #include "topology/topology.hpp"
 #include "worker.hpp"
@@ -89,6 +90,7 @@ class runtime_core {
   std::vector<std::unique_ptr<worker>> workers;
   idle_workers idle;
   monitor overseer;
+  quit_dumper dumper;
   blocking_pool offloads;
   bool may_spin = false;
   const bool chaos;                           // runtime_options::chaos_seed: perturb everything that may be perturbed

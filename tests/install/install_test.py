@@ -158,7 +158,7 @@ def as_plugins(lagom, folder):
 
 def exported(library):
     lines = run(["nm", "-D", "--defined-only", "--demangle", library]).splitlines()
-    names = [line.split(maxsplit=2)[2] for line in lines if line.split()[1] != "A"]
+    names = [line.split(maxsplit=2)[2].split("@@")[0] for line in lines if line.split()[1] != "A"]
     if not names:
         raise Failure("%s exports nothing" % library)
     return names
@@ -184,6 +184,22 @@ def check_exports(library, source):
     if not soname or not re.fullmatch(r"liblagom\.so\.(0\.\d+|[1-9]\d*)", soname.group(1)):
         raise Failure("SONAME: %s" % (soname and soname.group(1)))
     note("%d names exported, SONAME %s" % (len(names), soname.group(1)))
+
+
+def check_gdb_finds_its_script(prefix, program):
+    if not shutil.which("gdb"):
+        return note("no gdb here: not tried")
+    before = ["-iex", "set debuginfod enabled off", "-iex", "add-auto-load-safe-path %s" % prefix]
+    before += ["-iex", "add-auto-load-scripts-directory %s" % (prefix / "share/gdb/auto-load")]
+    command = ["gdb", "-q", "-nx", "-batch", *before, "-ex", "break main", "-ex", "run", "-ex", "lagom fibers", program]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(prefix / "lib")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    said = done.stdout + done.stderr
+    if re.search(r"ptrace|not permitted|Could not trace", said) and "Breakpoint 1, " not in said:
+        return note("gdb cannot run programs here: not tried")
+    if "no lagom runtime was made yet" not in said:
+        raise Failure("gdb does not load the installed script with the library:\n" + said)
+    note("gdb loads its script with the library")
 
 
 def needed_by(objects):
@@ -236,6 +252,7 @@ def check_subproject(source, build, compiler, folder):
     check_exports(library, source)
     check_complete(library, build)
     by_pkg_config(lagom, folder)
+    check_gdb_finds_its_script(prefix, folder / "by-pkg-config")
     by_cmake(lagom, folder)
     as_plugins(lagom, folder)
 

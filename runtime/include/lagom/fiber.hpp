@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <lagom/attributes.hpp>
 #include <lagom/detail/export.hpp>
@@ -39,6 +40,7 @@ struct fiber_info {
   fiber_state state = fiber_state::created;
   std::string wait_reason;                 ///< empty unless parked
   std::chrono::nanoseconds since{0};       ///< how long it has been in this state
+  std::vector<const void*> backtrace;      ///< return addresses, innermost first; empty while it runs
 };
 
 /// Handle of a fiber: one pointer, moved not copied, behaves as std::jthread. The handle may be used from any thread or fiber,

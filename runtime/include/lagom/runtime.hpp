@@ -52,6 +52,9 @@ struct runtime_options {
   std::uint64_t chaos_seed = 0;             ///< tests: perturbs order and migrates at every switch
   std::string cgroup_root{};                ///< tests; "": the system's
   std::chrono::nanoseconds blocking_keep_alive{0};  ///< an idle thread of the blocking() pool ends after this; 0: 1 s
+  /// On SIGQUIT (Ctrl-\) dump() goes to `log` line by line, or to standard error if that is unset, and the process goes on. A
+  /// handler that was installed before is called too, and is back when the runtime ends.
+  bool dump_on_sigquit = false;
 };
 
 struct worker_stats {
@@ -173,7 +176,8 @@ class runtime {
   }
 
   LAGOM_EXPORT runtime_stats stats() const;
-  /// Every fiber: id, name, state, wait reason, since when. O(fibers).
+  /// Every fiber: id, name, state, wait reason, since when, and the stack of those that do not run (names of functions where
+  /// the dynamic symbol table has them; docs/debugging.md). O(fibers), about 20 us each. Any thread; nobody is stopped.
   LAGOM_EXPORT void dump(std::ostream& out) const;
   LAGOM_EXPORT unsigned workers() const noexcept;
   LAGOM_EXPORT void set_default_slice(std::chrono::nanoseconds slice);
