@@ -225,8 +225,8 @@ void runtime_core::request_stop() noexcept {
   }
   for_each_block(
       [](fiber_block& f, void* core) {
-        // acquire: pairs with commit().
-        if (f.core.load(std::memory_order_acquire) == core) detail::request_stop(f, static_cast<runtime_core*>(core));
+        // seq_cst: after `stopping` is set; pairs with commit().
+        if (f.core.load(std::memory_order_seq_cst) == core) detail::request_stop(f, static_cast<runtime_core*>(core));
       },
       this);
 }
