@@ -7,6 +7,7 @@
 
 #include "fiber/fiber.hpp"
 #include "fiber/park.hpp"
+#include "fiber/stack_use.hpp"
 #include "os/assert.hpp"
 #include "os/thread.hpp"
 #include "worker/runtime_core.hpp"
@@ -48,6 +49,8 @@ fiber_stats stats_of(fiber_block& f) {
   s.migrations = f.migrations.load(std::memory_order_relaxed);                      // statistics
   if (worker* home = f.home.load(std::memory_order_relaxed)) s.worker = home->index;  // statistics
   s.state = visible(f.state.load(std::memory_order_relaxed));                       // statistics
+  s.stack_used = f.stack_used.load(std::memory_order_relaxed);                      // statistics; 0 while it lives
+  if (s.stack_used == 0) s.stack_used = use_of(f).used;
   return s;
 }
 

@@ -117,6 +117,7 @@ void reset_block(fiber_block& f) noexcept {
     counter->store(0, std::memory_order_relaxed);  // statistics
   }
   for (auto* time : {&f.wait_time, &f.wait_max, &f.cpu_time}) time->store(0, std::memory_order_relaxed);  // statistics
+  f.stack_used.store(0, std::memory_order_relaxed);  // statistics
   f.locks = {};
   f.pin_count = 0;
   f.stay_count = f.no_stop_count = 0;

@@ -97,6 +97,8 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   os::held_locks locks;                      // checking builds
   local_values* locals = nullptr;            // fiber_local; its own, gone before the fiber has exited
 
+  std::atomic<std::size_t> stack_used{0};    // when it ended; runtime_options::measure_stacks
+
   // ---- joining; guarded by end_lock
   spin_lock end_lock;
   bool ended = false;

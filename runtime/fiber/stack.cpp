@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "context.hpp"
 #include "os/assert.hpp"
@@ -25,6 +26,7 @@ struct stack_slab {
   std::uint32_t in_use = 0;      // stacks handed out; guarded by the pool's lock
   std::size_t guard = 0;
   stack_slab* next = nullptr;    // of all records; set once before it is published
+  stack_slab* doomed = nullptr;  // the next one that is about to be unmapped
   std::atomic<bool> taken{true};
 };
 
@@ -60,12 +62,16 @@ void give_back(stack_slab& s) noexcept {
   s.taken.store(false, std::memory_order_release);  // pairs with take_record
 }
 
-[[noreturn]] void refuse(int error, const char* what, bool guards) {
-  std::string text = std::string("lagom: no memory for another fiber stack: ") + what;
-  if (guards && error == ENOMEM) {
-    text += " (probably vm.max_map_count";
+enum class refused : std::uint8_t { mapping, guard };
+
+// Which limit it was the system does not say.
+[[noreturn]] void refuse(int error, refused what) {
+  std::string text = "lagom: no memory for another fiber stack: ";
+  text += what == refused::guard ? "the guard page was refused" : "mmap failed";
+  if (error == ENOMEM) {
+    text += what == refused::guard ? " (probably vm.max_map_count" : " (limits: RLIMIT_AS, vm.overcommit_memory, vm.max_map_count";
     if (const auto limit = os::max_map_count()) text += " = " + std::to_string(*limit);
-    text += ": each guard page takes two mappings on this kernel; raise the limit with sysctl)";
+    text += what == refused::guard ? ": each guard page takes two mappings on this kernel; raise the limit with sysctl)" : ")";
   }
   throw std::system_error(error, std::generic_category(), text);
 }
@@ -80,7 +86,7 @@ stack_pool::size_class& stack_pool::class_of(std::size_t size) {
   for (size_class& c : classes_) {
     if (c.size == size) return c;
   }
-  return classes_.emplace_back(size_class{size, nullptr});
+  return classes_.emplace_back(size_class{size, nullptr, nullptr});
 }
 
 void stack_pool::add_slab(size_class& c) {
@@ -93,13 +99,13 @@ void stack_pool::add_slab(size_class& c) {
   if (!base) {
     const int error = errno;
     s->taken.store(false, std::memory_order_release);  // pairs with take_record
-    refuse(error, "mmap failed", false);
+    refuse(error, refused::mapping);
   }
   const os::guard_result guards = os::install_guards(base, stride, page, count);
   if (guards.kind == os::guard_kind::failed) {
     os::release(base, stride * count);
     s->taken.store(false, std::memory_order_release);  // pairs with take_record
-    refuse(guards.error, "the guard page was refused", true);
+    refuse(guards.error, refused::guard);
   }
   s->guard = page;
   s->in_use = 0;
@@ -114,18 +120,26 @@ void stack_pool::add_slab(size_class& c) {
     const std::size_t offset = (i % colours) * colour_step;
     auto* at = high - offset - sizeof(stack);
     at -= reinterpret_cast<std::uintptr_t>(at) % 64;
-    c.free = new (at) stack{c.free, low, s, c.size, false};
+    c.cold = new (at) stack{c.cold, low, s, c.size};
   }
+}
+
+stack* adopt_stack(std::span<std::byte> memory) noexcept {
+  constexpr std::uintptr_t line = 64;
+  const auto low = (reinterpret_cast<std::uintptr_t>(memory.data()) + 15) / 16 * 16;
+  const auto high = reinterpret_cast<std::uintptr_t>(memory.data() + memory.size());
+  const auto at = (high - sizeof(stack)) / line * line;
+  return new (reinterpret_cast<void*>(at)) stack{nullptr, reinterpret_cast<std::byte*>(low), nullptr, high - low};
 }
 
 stack* stack_pool::acquire(std::size_t size) {
   spin_guard hold(lock_);
   size_class& c = class_of(size);
-  if (!c.free) add_slab(c);
-  stack* s = c.free;
-  c.free = s->next;
-  if (s->is_warm) --warm_;
-  s->is_warm = false;
+  if (!c.warm && !c.cold) add_slab(c);
+  stack*& list = c.warm ? c.warm : c.cold;
+  if (c.warm) count_warm(-1);
+  stack* s = list;
+  list = s->next;
   ++s->slab->in_use;
   return s;
 }
@@ -141,54 +155,95 @@ void discard_below_top(stack& s) noexcept {
 
 }  // namespace
 
-void stack_pool::release(stack* s) noexcept {
-  bool is_warm = false;
-  {
-    spin_guard hold(lock_);
-    is_warm = warm_ < warm_stacks_max;
-    if (is_warm) ++warm_;
-  }
+void stack_pool::release(stack* s, pages wanted) noexcept {
+  if (!s->slab) return;
+  // A hint: one more or less is kept.
+  const bool is_warm = wanted == pages::kept && warm_.load(std::memory_order_relaxed) < warm_stacks_max;
   if (!is_warm) discard_below_top(*s);
   spin_guard hold(lock_);
-  s->is_warm = is_warm;
-  for (size_class& c : classes_) {
-    if (c.size != s->size) continue;
-    s->next = c.free;
-    c.free = s;
-  }
+  size_class& c = class_of(s->size);  // exists: it was acquired from there
+  stack*& list = is_warm ? c.warm : c.cold;
+  if (is_warm) count_warm(1);
+  s->next = list;
+  list = s;
   --s->slab->in_use;
 }
 
-void stack_pool::cool() noexcept {
-  spin_guard hold(lock_);
-  if (warm_ == 0) return;
-  for (size_class& c : classes_) {
-    for (stack* s = c.free; s; s = s->next) {
-      if (s->is_warm) discard_below_top(*s);
-      s->is_warm = false;
+// A few at a time: whoever wants a stack meanwhile finds the lock free, and the rest of them.
+void stack_pool::cool(std::size_t index) noexcept {
+  constexpr std::size_t batch = 32;
+  stack* taken[batch];
+  // Not until there are none: others may bring new ones as fast as that.
+  for (std::size_t rounds = warm_.load(std::memory_order_relaxed) / batch + 1; rounds > 0; --rounds) {  // a hint
+    std::size_t n = 0;
+    spin_guard alone(cooling_);
+    {
+      spin_guard hold(lock_);
+      size_class& c = classes_[index];
+      for (; n < batch && c.warm; ++n) {
+        taken[n] = c.warm;
+        c.warm = taken[n]->next;
+        ++taken[n]->slab->in_use;
+      }
+      count_warm(-static_cast<std::ptrdiff_t>(n));
+    }
+    for (std::size_t i = 0; i < n; ++i) discard_below_top(*taken[i]);
+    spin_guard hold(lock_);
+    size_class& c = classes_[index];
+    for (std::size_t i = 0; i < n; ++i) {
+      taken[i]->next = c.cold;
+      c.cold = taken[i];
+      --taken[i]->slab->in_use;
     }
   }
-  warm_ = 0;
+}
+
+void stack_pool::cool() noexcept {
+  for (std::size_t i = 0;; ++i) {
+    {
+      spin_guard hold(lock_);
+      if (i >= classes_.size()) return;
+    }
+    cool(i);
+  }
+}
+
+// Of slabs that nobody uses. Returns how many.
+std::ptrdiff_t stack_pool::drop_unused(stack*& list) noexcept {
+  std::ptrdiff_t n = 0;
+  for (stack** link = &list; *link;) {
+    if ((*link)->slab->in_use == 0) {
+      *link = (*link)->next;
+      ++n;
+    } else {
+      link = &(*link)->next;
+    }
+  }
+  return n;
 }
 
 void stack_pool::trim() noexcept {
+  trims_.fetch_add(1, std::memory_order_relaxed);  // a request, publishes nothing
+  collect();
+}
+
+void stack_pool::collect() noexcept {
   cool();
-  spin_guard hold(lock_);
-  for (size_class& c : classes_) {
-    stack** link = &c.free;
-    while (*link) {
-      if ((*link)->slab->in_use == 0) {
-        *link = (*link)->next;
-      } else {
-        link = &(*link)->next;
-      }
+  stack_slab* doomed = nullptr;
+  {
+    spin_guard alone(cooling_);  // or the stacks of somebody's batch would keep their slabs
+    spin_guard hold(lock_);
+    for (size_class& c : classes_) {
+      count_warm(-drop_unused(c.warm));
+      drop_unused(c.cold);
     }
+    std::erase_if(slabs_, [&](stack_slab* s) {
+      if (s->in_use != 0) return false;
+      s->doomed = std::exchange(doomed, s);
+      return true;
+    });
   }
-  std::erase_if(slabs_, [](stack_slab* s) {
-    if (s->in_use != 0) return false;
-    give_back(*s);
-    return true;
-  });
+  while (doomed) give_back(*std::exchange(doomed, doomed->doomed));
 }
 
 bool find_guard(const void* address, std::byte** low, std::byte** high) noexcept {

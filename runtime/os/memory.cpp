@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 
 #include "assert.hpp"
 #include "thread.hpp"
@@ -176,6 +177,25 @@ void force_mprotect_guards(bool force) noexcept { force_mprotect.store(force, st
 bool discard(void* address, std::size_t size) noexcept {
   LAGOM_ASSERT(is_page_multiple(address, size));
   return ::madvise(address, size, MADV_DONTNEED) == 0;
+}
+
+std::size_t resident_down_from(const std::byte* high, const std::byte* low) noexcept {
+  const std::size_t page = page_size();
+  const int saved = errno;
+  std::array<unsigned char, 512> is_resident;  // small: the caller may be on a small stack
+  auto at = reinterpret_cast<std::uintptr_t>(low) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(high) + page - 1) / page * page;
+  std::size_t found = 0;
+  while (found == 0 && at < end) {
+    const std::size_t pages = std::min(is_resident.size(), (end - at) / page);
+    if (::mincore(reinterpret_cast<void*>(at), pages * page, is_resident.data()) != 0) break;
+    const auto first = std::find_if(is_resident.begin(), is_resident.begin() + pages, [](unsigned char c) { return (c & 1) != 0; });
+    const auto below = static_cast<std::size_t>(first - is_resident.begin());
+    if (below < pages) found = end - (at + below * page);
+    at += pages * page;
+  }
+  errno = saved;
+  return found;
 }
 
 bool copy_if_mapped(void* to, const void* from, std::size_t size) noexcept {

@@ -46,6 +46,10 @@ void force_mprotect_guards(bool force) noexcept;
 // locked memory: the contents are then unchanged.
 bool discard(void* address, std::size_t size) noexcept;
 
+// How much of [low, high) is in memory, counted in whole pages from the lowest such page up to `high`. 0: none, or the range is not
+// wholly mapped. Pages that were swapped out are not seen. O(pages), one system call per 512.
+[[nodiscard]] std::size_t resident_down_from(const std::byte* high, const std::byte* low) noexcept;
+
 // Copies memory that may be gone, guarded, or written meanwhile: false if any of it cannot be read, or if the system
 // refuses (process_vm_readv, which seccomp filters may forbid). Any address and size. Async-signal-safe.
 bool copy_if_mapped(void* to, const void* from, std::size_t size) noexcept;

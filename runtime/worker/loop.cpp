@@ -121,6 +121,7 @@ bool worker::has_reason_to_stay() noexcept {
 
 void worker::sleep() noexcept {
   stop_searching();
+  if (stacks_) give_up_stacks();  // others may need them, or the system
   const std::int64_t began = read_clock();
   idle_since_.store(began, std::memory_order_relaxed);  // statistics
   core.idle.announce(index);

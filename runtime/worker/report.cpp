@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "fiber/backtrace.hpp"
+#include "fiber/stack_use.hpp"
 #include "os/clock.hpp"
 #include "os/descriptor_wait.hpp"
 #include "os/symbols.hpp"
@@ -53,6 +54,9 @@ std::vector<fiber_info> runtime_core::list_fibers() const {
           if (f.attrs) info.name = f.attrs->name;
         }
         info.backtrace = trace_suspended(f);
+        const stack_use use = use_of(f);
+        info.stack_used = use.used;
+        info.stack_size = use.size;
         wanted.found.push_back(std::move(info));
       },
       &r);
@@ -74,7 +78,9 @@ void runtime_core::dump(std::ostream& out) const {
     if (!f.name.empty()) out << " '" << f.name << "'";
     out << ": " << to_string(f.state);
     if (!f.wait_reason.empty()) out << " (" << f.wait_reason << ")";
-    out << " since " << f.since.count() / 1000 << " us\n";
+    out << " since " << f.since.count() / 1000 << " us";
+    if (f.stack_size != 0) out << ", stack " << f.stack_used / 1024 << " of " << f.stack_size / 1024 << " KiB";
+    out << '\n';
     for (std::size_t i = 0; i < f.backtrace.size(); ++i) {
       out << "    #" << i << ' ' << f.backtrace[i] << ' ' << os::describe_code(f.backtrace[i]) << '\n';
     }
@@ -110,6 +116,14 @@ bool runtime_core::describe_overflow(void* address, int fd) noexcept {
                               static_cast<void*>(low), static_cast<void*>(high), static_cast<std::size_t>(high - low) / 1024);
   write_line(fd, line, n);
   return true;
+}
+
+void runtime_core::note_stack_use(fiber_block& f) noexcept {
+  const std::size_t used = use_of(*f.memory).used;
+  f.stack_used.store(used, std::memory_order_relaxed);  // statistics
+  std::size_t most = stack_used_max.load(std::memory_order_relaxed);  // statistics
+  while (used > most && !stack_used_max.compare_exchange_weak(most, used, std::memory_order_relaxed)) {  // statistics
+  }
 }
 
 void runtime_core::report_deadlock() {
@@ -171,6 +185,7 @@ runtime_stats runtime_core::stats() const {
   const blocking_pool::counts pool = offloads.look();
   all.blocking_threads = pool.threads;
   all.blocking_calls = pool.calls;
+  all.stack_used_max = stack_used_max.load(std::memory_order_relaxed);  // recent
   return all;
 }
 

@@ -68,6 +68,7 @@ class runtime_core {
   void dump(std::ostream& out) const;
   runtime_stats stats() const;
   void log(std::string_view line) const;
+  void note_stack_use(fiber_block& f) noexcept;  // of one that has ended
   void report_deadlock();
   static void dump_all(int fd) noexcept;      // every runtime's fibers, while the process dies
   static bool describe_overflow(void* address, int fd) noexcept;
@@ -103,6 +104,7 @@ class runtime_core {
   std::atomic<std::uint32_t> someone_waits_for_end{0};
   std::atomic<std::uint32_t> ended_signal{0};
   std::atomic<std::uint64_t> uncaught{0}, spawned_outside{0}, abandoned{0};
+  std::atomic<std::size_t> stack_used_max{0};
   std::atomic<std::uint32_t> next_worker{0};
   std::stop_source stop_source;
 

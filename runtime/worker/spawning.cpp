@@ -2,6 +2,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "os/assert.hpp"
 #include "runtime_core.hpp"
@@ -62,7 +63,24 @@ stack* worker::take_stack(std::size_t size) {
   return s;
 }
 
+void worker::give_up_stacks() noexcept {
+  // Until nobody has asked meanwhile: a trim() that finds our stacks in the pool needs no help, one that came before does.
+  do {
+    const std::uint32_t asked = core.stacks.trims();
+    const bool is_trim = asked != seen_trims_;
+    seen_trims_ = asked;
+    while (stack* s = stacks_) {
+      stacks_ = s->next;
+      core.stacks.release(s, is_trim ? pages::discarded : pages::kept);
+    }
+    stack_count_ = 0;
+    if (is_trim) core.stacks.collect();
+  } while (core.stacks.trims() != seen_trims_);
+}
+
 void worker::put_stack(stack* s) noexcept {
+  if (!s->slab) return;  // its user's
+  if (core.options.measure_stacks) return core.stacks.release(s, pages::discarded);
   if (s->size != core.default_stack) return core.stacks.release(s);
   if (stack_count_ >= worker_cache_max) {
     for (unsigned i = 0; i < worker_cache_max / 2; ++i) {
@@ -75,6 +93,7 @@ void worker::put_stack(stack* s) noexcept {
   s->next = stacks_;
   stacks_ = s;
   ++stack_count_;
+  if (core.stacks.trims() != seen_trims_) [[unlikely]] give_up_stacks();
 }
 
 void runtime_core::check_attributes(const attributes& a) const {
@@ -83,6 +102,10 @@ void runtime_core::check_attributes(const attributes& a) const {
   }
   if (a.stack_size != 0 && (a.stack_size < stack_size_min || a.stack_size > stack_size_max)) {
     refuse("stack_size", std::to_string(a.stack_size) + " bytes", "0 (default) or 16 KiB to 1 GiB is allowed");
+  }
+  if (!a.stack.empty() && (a.stack.size() < stack_size_min || a.stack_size != 0)) {
+    refuse("stack", std::to_string(a.stack.size()) + " bytes",
+           "at least 16 KiB are needed, and stack_size must be 0");
   }
   check_clamp("util_min", a.util_min);
   check_clamp("util_max", a.util_max);
@@ -122,6 +145,10 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
   if (attrs) check_attributes(*attrs);
   worker* here = current_worker();
   if (here && &here->core != this) here = nullptr;
+  const bool is_users = attrs && !attrs->stack.empty();
+  if (is_users && size + align > 1024 && attrs->stack.size() < stack_size_min + size + align) {
+    refuse("stack", std::to_string(attrs->stack.size()) + " bytes", "the callable and 16 KiB must fit");
+  }
   std::size_t stack_size = default_stack;
   // What is asked for is what the body can use: a large callable gets room of its own.
   if ((attrs && attrs->stack_size) || size + align > 1024) {
@@ -133,7 +160,7 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
   try {
     reset_block(*f);
     if (attrs) apply_attributes(*f, *attrs);
-    f->memory = here ? here->take_stack(stack_size) : stacks.acquire(stack_size);
+    f->memory = is_users ? adopt_stack(attrs->stack) : here ? here->take_stack(stack_size) : stacks.acquire(stack_size);
   } catch (...) {
     reset_block(*f);
     release_block(f);

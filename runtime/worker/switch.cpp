@@ -248,6 +248,7 @@ bool worker::scatter(fiber_block& f) noexcept {
 
 void worker::bury(fiber_block& f) noexcept {
   discard_context(f.machine);
+  if (core.options.measure_stacks) [[unlikely]] core.note_stack_use(f);
   put_stack(f.memory);
   f.memory = nullptr;
   f.on_stack.store(false, std::memory_order_relaxed);  // nobody steals an ended fiber

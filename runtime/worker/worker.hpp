@@ -58,6 +58,7 @@ class alignas(64) worker {
   stack* take_stack(std::size_t size);             // may throw std::system_error
   void put_block(fiber_block& f) noexcept;
   void put_stack(stack* s) noexcept;
+  void give_up_stacks() noexcept;
 
   // ---- For the worker's own thread.
   /// A fiber has become runnable by a wake-up that the running fiber, a timer or a descriptor of this worker caused.
@@ -168,6 +169,7 @@ class alignas(64) worker {
   fiber_block* blocks_ = nullptr;
   stack* stacks_ = nullptr;
   unsigned block_count_ = 0, stack_count_ = 0;
+  std::uint32_t seen_trims_ = 0;            // stack_pool::trims() when the free stacks were last given up
   std::int64_t idle_average_ = 0;
   std::uint64_t random_;                    // chaos mode
   std::uint64_t next_serial_ = 0, serials_left_ = 0;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <lagom/cpu_set.hpp>
@@ -25,6 +26,10 @@ struct attributes {
   cpu_set affinity{};                        ///< CPUs whose workers may run it; empty: any
   bool pinned = false;                       ///< stays on the worker it starts on
   std::size_t stack_size = 0;                ///< bytes of address space, at least 16 KiB; 0: the runtime's default; fixed at spawn
+  /// Memory to run on instead of a stack of the runtime's, at least 16 KiB, at any address; the callable and some hundred bytes come
+  /// out of it. It must last until the fiber has ended (join() has returned). It has no guard: an overflow writes into what is below.
+  /// stack_size must be 0 then.
+  std::span<std::byte> stack{};
 };
 
 }  // namespace v0

@@ -30,7 +30,10 @@ struct fiber_stats {
   unsigned worker = 0;
   int utilization = 0;            ///< 0 … 1024
   fiber_state state = fiber_state::created;
-  std::size_t stack_used = 0;     ///< bytes ever touched, to the page; 0 where the system does not tell
+  /// Bytes of stack touched so far, in whole pages from the top down to the lowest page in memory; 0 where the system does not tell,
+  /// and after the fiber has ended. An upper bound: stacks are reused with the pages that earlier fibers touched, unless
+  /// runtime_options::measure_stacks is set, which also keeps the figure after the end. O(stack_size), 1 us for 256 KiB.
+  std::size_t stack_used = 0;
 };
 
 /// A line of dump(): one fiber that is alive.
@@ -41,6 +44,7 @@ struct fiber_info {
   std::string wait_reason;                 ///< empty unless parked
   std::chrono::nanoseconds since{0};       ///< how long it has been in this state
   std::vector<const void*> backtrace;      ///< return addresses, innermost first; empty while it runs
+  std::size_t stack_used = 0, stack_size = 0;   ///< bytes; as in fiber_stats; of how many. 0: not known
 };
 
 /// Handle of a fiber: one pointer, moved not copied, behaves as std::jthread. The handle may be used from any thread or fiber,

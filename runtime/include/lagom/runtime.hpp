@@ -55,6 +55,9 @@ struct runtime_options {
   /// On SIGQUIT (Ctrl-\) dump() goes to `log` line by line, or to standard error if that is unset, and the process goes on. A
   /// handler that was installed before is called too, and is back when the runtime ends.
   bool dump_on_sigquit = false;
+  /// Every fiber starts on a stack without touched pages, so that fiber_stats::stack_used is its own, also after it has ended; and
+  /// runtime_stats::stack_used_max is kept. For finding the right stack_size: costs some 5 us per fiber.
+  bool measure_stacks = false;
 };
 
 struct worker_stats {
@@ -73,6 +76,7 @@ struct runtime_stats {
   std::uint64_t spawned = 0, finished = 0, uncaught = 0;
   histogram wake_latency;                   ///< from runnable to running
   std::size_t blocking_threads = 0, blocking_calls = 0;   ///< the pool of blocking(): its threads; calls that run or queue
+  std::size_t stack_used_max = 0;           ///< most bytes of stack that a fiber had used when it ended; 0 without measure_stacks
 };
 
 /// Who was left when a stop gave up waiting.
@@ -181,7 +185,9 @@ class runtime {
   LAGOM_EXPORT void dump(std::ostream& out) const;
   LAGOM_EXPORT unsigned workers() const noexcept;
   LAGOM_EXPORT void set_default_slice(std::chrono::nanoseconds slice);
-  /// Gives cached stacks back to the system.
+  /// Gives the memory and the address space of stacks that are not in use back to the system. Each worker keeps up to 128 stacks at
+  /// hand while it is busy; those follow when it next ends a fiber or runs out of work. An idle runtime gives the memory back unasked,
+  /// and keeps the addresses. Any thread or fiber; does not wait for workers. O(free stacks), about 2 us for each with touched pages.
   LAGOM_EXPORT void trim();
 
   /// The runtime whose fiber is calling; nullptr on a plain thread.
