@@ -14,6 +14,14 @@
 #define LAGOM_OUT_OF_LINE __attribute__((noipa))
 #endif
 
+// For the way out of a fiber: one frame for all that its file calls there. Not with link-time optimization (LAGOM_LTO, set by
+// the build), where GCC would take in the whole library, again and again.
+#if defined(LAGOM_LTO)
+#define LAGOM_ONE_FRAME
+#else
+#define LAGOM_ONE_FRAME __attribute__((flatten))
+#endif
+
 namespace lagom::os {
 
 // An OS thread. Signal mask and affinity as inherited from the creator. Like std::thread: must be joined or detached

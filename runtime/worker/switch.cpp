@@ -3,6 +3,7 @@
 
 #include "lock_report.hpp"
 #include "os/assert.hpp"
+#include "os/thread.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -85,7 +86,7 @@ void worker::exit(fiber_block& f) noexcept {
 }
 
 // One frame for the whole way out: each return after a switch meets a return-address predictor that remembers another stack.
-__attribute__((flatten)) void worker::leave(fiber_block& f, departure how) noexcept {
+LAGOM_ONE_FRAME void worker::leave(fiber_block& f, departure how) noexcept {
   const std::int64_t now = read_clock();
   serve(now);
   end_stint(now);
