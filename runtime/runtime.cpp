@@ -93,7 +93,8 @@ bool runtime::drain_until_ns(std::int64_t expiry) {
 
 runtime_stats runtime::stats() const { return core_->stats(); }
 void runtime::dump(std::ostream& out) const { core_->dump(out); }
-unsigned runtime::workers() const noexcept { return static_cast<unsigned>(core_->workers.size()); }
+unsigned runtime::workers() const noexcept { return core_->wanted_workers(); }
+void runtime::set_workers(unsigned wanted) { core_->set_workers(wanted); }
 void runtime::trim() { core_->stacks.trim(); }
 
 void runtime::set_default_slice(std::chrono::nanoseconds slice) {

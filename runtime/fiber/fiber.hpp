@@ -84,7 +84,7 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   std::atomic<std::uint64_t> switches_voluntary{0};
   machine_context machine;                   // its hot part first
   fiber_block* next = nullptr;               // in an inbox or a free list
-  stack* memory = nullptr;
+  std::atomic<stack*> memory{nullptr};       // written by the owner of the state
   std::atomic<std::uint64_t> switches_involuntary{0}, migrations{0};
 
   // ---- life

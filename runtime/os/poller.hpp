@@ -62,6 +62,10 @@ class poller {
   // REQUIRES: out is not empty.
   int wait(std::int64_t timeout_ns, std::span<poll_event> out) noexcept;
 
+  // What is ready now, for a thread that is not the waiter and looks in its place, also while wait() runs. A notification
+  // met here is passed on. REQUIRES: out is not empty.
+  int look(std::span<poll_event> out) noexcept;
+
   // Ends a present or the next wait(). Any thread, also from a signal handler. Several before one wait() count once;
   // only the first is a system call.
   void notify() noexcept;
@@ -80,6 +84,7 @@ class poller {
   static void force_millisecond_wait(bool force) noexcept;
 
  private:
+  int collect(std::int64_t timeout_ns, std::span<poll_event> out, bool& was_notified) noexcept;
   std::error_code control(int operation, int descriptor, interest wanted, std::uint64_t token) noexcept;
 
   int epoll_fd_ = -1;

@@ -129,6 +129,18 @@ poller::~poller() {
 }
 
 int poller::wait(std::int64_t timeout_ns, std::span<poll_event> out) noexcept {
+  bool was_notified = false;
+  return collect(timeout_ns, out, was_notified);
+}
+
+int poller::look(std::span<poll_event> out) noexcept {
+  bool was_notified = false;
+  const int count = collect(0, out, was_notified);
+  if (was_notified) notify();
+  return count;
+}
+
+int poller::collect(std::int64_t timeout_ns, std::span<poll_event> out, bool& was_notified) noexcept {
   LAGOM_ASSERT(!out.empty());
   const int saved = errno;
   std::array<epoll_event, batch_max> events;
@@ -146,6 +158,7 @@ int poller::wait(std::int64_t timeout_ns, std::span<poll_event> out) noexcept {
       // Acquire: pairs with the exchange in notify(). Whoever finds the flag still set has written before this, and
       // its news is seen by our caller, who looks at all sources after wait(); whoever comes later writes again.
       notified_.exchange(false, std::memory_order_acq_rel);
+      was_notified = true;
       continue;
     }
     out[filled++] = {event.data.u64, from_epoll(event.events)};

@@ -26,6 +26,13 @@ inline constexpr unsigned stint_shift = 3;
 inline constexpr std::int64_t monitor_tick_ns = 1'000'000;
 /// … and at most this rarely while any worker is awake.
 inline constexpr std::int64_t monitor_tick_max_ns = 10'000'000;
+/// How often the number of CPUs and the quota are looked at, while anybody is awake.
+inline constexpr std::int64_t follow_interval_ns = 1'000'000'000;
+/// Fibers taken from a worker that is held in one go: the queue lock is held meanwhile.
+inline constexpr unsigned evacuation_batch = 32;
+/// Work that nobody else can take must have waited this many times rescue_after before a substitute worker is called: one more
+/// thread than CPUs costs its share of somebody's time.
+inline constexpr int substitute_patience = 2;
 /// Free blocks and stacks a worker keeps for itself; what is above goes to the others by halves.
 inline constexpr unsigned worker_cache_max = 128;
 /// Nothing that could wake a fiber for this long: the deadlock report.

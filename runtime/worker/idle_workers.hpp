@@ -31,7 +31,15 @@ template <template <class> class Atomic = std::atomic>
 class idle_workers_of {
  public:
   explicit idle_workers_of(unsigned workers)
-      : words_((workers + 63) / 64), bits_(std::make_unique<Atomic<std::uint64_t>[]>(words_)) {}
+      : words_((workers + 63) / 64), bits_(std::make_unique<Atomic<std::uint64_t>[]>(words_)),
+        reserve_(std::make_unique<Atomic<std::uint64_t>[]>(words_)) {}
+
+  // A worker in reserve sleeps as others do, and can be claimed by name, but is not looked for. Any thread.
+  void set_reserve(unsigned worker, bool is_reserve) noexcept {
+    auto& word = reserve_[worker / 64];
+    // A hint: who claims it all the same only makes it look for work in vain.
+    is_reserve ? word.fetch_or(bit(worker), std::memory_order_relaxed) : word.fetch_and(~bit(worker), std::memory_order_relaxed);
+  }
 
   void announce(unsigned worker) noexcept {
     // seq_cst: precedes the worker's last look at its sources; pairs with inbox::push.
@@ -52,7 +60,8 @@ class idle_workers_of {
   unsigned claim_any(unsigned from) noexcept {
     for (std::size_t i = 0; i <= words_; ++i) {
       const std::size_t w = (from / 64 + i) % words_;
-      std::uint64_t set = bits_[w].load(std::memory_order_seq_cst);  // pairs with announce
+      // seq_cst: pairs with announce; the reserve is a hint.
+      std::uint64_t set = bits_[w].load(std::memory_order_seq_cst) & ~reserve_[w].load(std::memory_order_relaxed);
       if (i == 0) set &= ~std::uint64_t{0} << (from % 64);
       while (set) {
         const unsigned worker = static_cast<unsigned>(w * 64) + static_cast<unsigned>(std::countr_zero(set));
@@ -63,10 +72,11 @@ class idle_workers_of {
     return none;
   }
 
-  // Is anybody idle? A hint.
+  // Is anybody idle who may be asked for help? A hint.
   bool any() const noexcept {
     for (std::size_t w = 0; w < words_; ++w) {
-      if (bits_[w].load(std::memory_order_relaxed)) return true;  // a hint
+      const std::uint64_t set = bits_[w].load(std::memory_order_relaxed);                  // a hint
+      if (set != 0 && (set & ~reserve_[w].load(std::memory_order_relaxed)) != 0) return true;  // the same
     }
     return false;
   }
@@ -88,7 +98,7 @@ class idle_workers_of {
   }
 
   std::size_t words_;
-  std::unique_ptr<Atomic<std::uint64_t>[]> bits_;
+  std::unique_ptr<Atomic<std::uint64_t>[]> bits_, reserve_;
 };
 
 using idle_workers = idle_workers_of<>;

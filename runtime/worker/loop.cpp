@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "os/thread.hpp"
 #include "runtime_core.hpp"
@@ -27,11 +28,12 @@ fiber_block* current_fiber() noexcept {
   return w ? w->running() : nullptr;
 }
 
-worker::worker(runtime_core& c, unsigned i)
-    : core(c), index(i), random_((c.options.chaos_seed | 1) * 0x9e3779b97f4a7c15u + i), queue_(c.knobs) {}
+worker::worker(runtime_core& c, unsigned i, std::vector<unsigned> others)
+    : core(c), index(i), ring(std::move(others)), random_((c.options.chaos_seed | 1) * 0x9e3779b97f4a7c15u + i), queue_(c.knobs), is_restless_(c.chaos) {}
 
 void worker::run() {
   this_worker = this;
+  thread_id_.store(os::thread_id(), std::memory_order_relaxed);  // a number of its own
   thread_ = thread_state::of_this_thread();
   adopt_thread(loop_);
   const os::alternate_stack faults;  // an overflow is reported from here: the fiber's own stack is used up
@@ -39,6 +41,7 @@ void worker::run() {
   started_.store(now_, std::memory_order_relaxed);  // statistics
   core.worker_started(*this);
   while (!core.terminating.load(std::memory_order_acquire)) {  // pairs with runtime_core::terminate
+    if (in_reserve()) [[unlikely]] evacuate();
     if (fiber_block* next = step()) {
       resume(*next);
     } else if (!find_work() && !spin()) {
@@ -80,12 +83,12 @@ void worker::poll_descriptors(std::int64_t timeout) noexcept {
   core.descriptors.dispatch(std::span<os::poll_event>(events.data(), static_cast<std::size_t>(n)));
 }
 
-bool worker::find_work() noexcept { return core.workers.size() > 1 && steal(); }
+bool worker::find_work() noexcept { return core.workers.size() > 1 && !in_reserve() && steal(); }
 
 // Waits a little for something to turn up: cheaper than being woken, if it turns up soon. True: it did.
 bool worker::spin() noexcept {
   // Who is idle for long each time only burns the CPU of others by spinning.
-  if (!core.may_spin || core.chaos || idle_average_ > 4 * spin_ns) return false;
+  if (!core.may_spin || is_restless_.load(std::memory_order_relaxed) || idle_average_ > 4 * spin_ns) return false;  // a hint
   if (!core.try_search(is_searcher_)) return false;
   const std::int64_t until = now_ + spin_ns;
   const std::int64_t began = now_;
@@ -110,8 +113,10 @@ void worker::stop_searching() noexcept {
 // The worker's last look, between the announcement and the sleep; see idle_workers.hpp.
 bool worker::has_reason_to_stay() noexcept {
   if (!inbox_.is_empty() || core.terminating.load(std::memory_order_seq_cst)) return true;  // pairs with terminate
-  for (const auto& other : core.workers) {
-    if (other.get() != this && other->is_overloaded()) return true;
+  if (!in_reserve()) {
+    for (const auto& other : core.workers) {
+      if (other.get() != this && other->is_overloaded()) return true;
+    }
   }
   // Our mail may be in our queue by now: a thief empties the inbox, and leaves what is too fresh to be stolen. If it came
   // before the look at the inbox, the thief has it still under the lock or is done; if later, its sender sees the bit.

@@ -13,7 +13,7 @@ inline namespace v0 {
 namespace detail {
 
 void monitor::start() {
-  steps_.assign(core_.workers.size(), 0);
+  seen_.resize(core_.workers.capacity());
   thread_ = os::native_thread("lagom-monitor", [this] { run(); });
 }
 
@@ -51,31 +51,79 @@ void monitor::run() {
       tick = monitor_tick_ns;
       continue;
     }
-    const bool somebody_waits = look();
-    tick = somebody_waits ? monitor_tick_ns : std::min(tick * 2, monitor_tick_max_ns);
+    const bool soon = look(now);
+    tick = soon ? monitor_tick_ns : std::min(tick * 2, monitor_tick_max_ns);
     os::futex_wait(signal_, seen, now + tick);
   }
 }
 
-// A worker with work that has not moved since the last look cannot help itself.
-bool monitor::look() {
-  bool somebody_waits = false;
-  for (std::size_t i = 0; i < core_.workers.size(); ++i) {
-    worker& w = *core_.workers[i];
-    const std::uint64_t steps = w.steps();
-    const bool held = steps == steps_[i] && !core_.idle.is_idle(static_cast<unsigned>(i));
-    steps_[i] = steps;
-    if (held && w.timers().next_expiry() <= os::monotonic_ns()) w.timers().fire(os::monotonic_ns());
-    const bool has_work = w.waiting() > 0 || w.has_mail();
-    if (!has_work || !core_.idle.any()) continue;
-    somebody_waits = true;
-    if (!held && !w.is_overloaded()) continue;
-    const unsigned helper = core_.idle.claim_any(static_cast<unsigned>((i + 1) % core_.workers.size()));
-    if (helper == idle_workers::none) continue;
-    core_.searchers.fetch_add(1, std::memory_order_relaxed);  // a hint: it limits, it guards nothing
-    core_.workers[helper]->make_searcher();
+bool monitor::look(std::int64_t now) {
+  bool soon = false, anybody_held = false;
+  for (const auto& w : core_.workers) {
+    soon |= attend(*w, now);
+    anybody_held |= w->is_held();
   }
-  return somebody_waits;
+  if (has_substitute_ && !anybody_held) {
+    core_.dismiss_substitute();
+    has_substitute_ = false;
+  }
+  if (now >= next_follow_) {
+    next_follow_ = now + follow_interval_ns;
+    core_.follow_cpus();
+  }
+  return soon;
+}
+
+// A worker with work that has not moved since the last look cannot help itself.
+bool monitor::attend(worker& w, std::int64_t now) {
+  sight& s = seen_[w.index];
+  const std::uint64_t progress = w.progress();
+  const bool is_idle = core_.idle.is_idle(w.index);
+  const bool held = progress == s.progress && !is_idle && w.running();
+  if (!held) {
+    s = {progress, now, 0, false};
+    if (w.is_held()) w.set_held(false);
+  } else if (w.timers().next_expiry() <= now) {
+    w.timers().fire(os::monotonic_ns());
+  }
+  const bool has_work = w.waiting() > 0 || w.has_mail();
+  if (!has_work) {
+    s.waiting_since = 0;
+  } else if (s.waiting_since == 0) {
+    s.waiting_since = now;
+  }
+  if (held && rescue(w, now)) return true;
+  if (!has_work) return false;
+  if (!core_.idle.any()) return held;
+  if (!held && !w.is_overloaded()) return true;
+  const unsigned helper = core_.idle.claim_any((w.index + 1) % static_cast<unsigned>(core_.workers.size()));
+  if (helper == idle_workers::none) return true;
+  core_.searchers.fetch_add(1, std::memory_order_relaxed);  // a hint: it limits, it guards nothing
+  core_.workers[helper]->make_searcher();
+  return true;
+}
+
+// True: the worker is held for so long that others serve what it has.
+bool monitor::rescue(worker& w, std::int64_t now) {
+  sight& s = seen_[w.index];
+  const std::int64_t after = core_.options.rescue_after.count();
+  if (after == 0 || now - s.held_since < after) return false;
+  w.set_held(true);
+  if (core_.descriptors.anybody_waits()) w.poll_from_outside();
+  const bool is_fit_there = std::any_of(core_.workers.begin(), core_.workers.end(), [](const auto& other) { return other->unfitness() == 0; });
+  const std::int64_t waited = s.waiting_since == 0 ? 0 : now - s.waiting_since;
+  if (is_fit_there) {
+    if (waited >= after) w.evacuate();
+  } else if (waited >= substitute_patience * after) {
+    has_substitute_ = core_.call_substitute();
+    w.evacuate();
+  }
+  const std::int64_t stuck = core_.options.stuck_threshold.count();
+  if (stuck != 0 && !s.is_reported && now - s.held_since >= stuck) {
+    s.is_reported = true;
+    core_.report_stuck(w, now - s.held_since);
+  }
+  return true;
 }
 
 // Everybody sleeps, and nothing is armed that could wake anybody: only a foreign thread could, if there is one.

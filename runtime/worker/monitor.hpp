@@ -13,10 +13,11 @@ inline namespace v0 {
 namespace detail {
 
 class runtime_core;
+class worker;
 
 /// The thread that looks at the workers from outside, for what they cannot see themselves: a fiber that does not give way
-/// while others wait behind it and a worker sleeps; a runtime where nothing can ever happen again. Asleep while all
-/// workers are; looks every 1 to 10 ms else.
+/// while others wait behind it (rescue.cpp); a runtime where nothing can ever happen again; a change of the CPUs it may use.
+/// Asleep while all workers are; looks every 1 to 10 ms else.
 class monitor {
  public:
   explicit monitor(runtime_core& core) noexcept : core_(core) {}
@@ -32,7 +33,9 @@ class monitor {
  private:
   void run();
   void wake() noexcept;
-  bool look();                 // true: somebody waits for a worker while one sleeps
+  bool look(std::int64_t now); // true: look again soon
+  bool attend(worker& w, std::int64_t now);
+  bool rescue(worker& w, std::int64_t now);
   void look_for_deadlock(std::int64_t now);
 
   runtime_core& core_;
@@ -40,8 +43,16 @@ class monitor {
   std::atomic<bool> asleep_{false};
   std::atomic<std::uint32_t> signal_{0};
   std::atomic<bool> stopping_{false};
-  std::vector<std::uint64_t> steps_;
-  std::int64_t quiet_since_ = 0;
+  // What has been seen of each worker. Times in ns.
+  struct sight {
+    std::uint64_t progress = 0;
+    std::int64_t held_since = 0;     // no progress since
+    std::int64_t waiting_since = 0;  // something waits behind it since; 0: nothing
+    bool is_reported = false;
+  };
+  std::vector<sight> seen_;
+  std::int64_t next_follow_ = 0;
+  bool has_substitute_ = false;
   bool reported_ = false;
 };
 

@@ -200,7 +200,8 @@ io_home current_io() noexcept {
 }
 
 void worker::send(fiber_block& f) noexcept {
-  f.state_since.store(os::monotonic_ns(), std::memory_order_relaxed);  // published by the push
+  // Who only moves on has waited all the time. Published by the push.
+  if (f.arrival != scheduler::joining::migrated) f.state_since.store(os::monotonic_ns(), std::memory_order_relaxed);
   inbox_.push(f);
   if (core.idle.claim(index)) {
     notify();

@@ -107,7 +107,8 @@ bool runtime_core::describe_overflow(void* address, int fd) noexcept {
   std::byte *low = nullptr, *high = nullptr;
   if (!find_guard(address, &low, &high)) return false;
   const fiber_block* f = current_fiber();
-  const bool is_own = f && f->memory && f->memory->low == low;
+  const stack* memory = f ? f->memory.load(std::memory_order_relaxed) : nullptr;  // its own thread of control, or a hint
+  const bool is_own = memory && memory->low == low;
   char line[256];
   const int n = std::snprintf(line, sizeof line,
                               "lagom: stack overflow in fiber %llu '%s': its stack is %p to %p (%zu KiB); spawn it with a larger "
@@ -119,7 +120,7 @@ bool runtime_core::describe_overflow(void* address, int fd) noexcept {
 }
 
 void runtime_core::note_stack_use(fiber_block& f) noexcept {
-  const std::size_t used = use_of(*f.memory).used;
+  const std::size_t used = use_of(*f.memory.load(std::memory_order_relaxed)).used;
   f.stack_used.store(used, std::memory_order_relaxed);  // statistics
   std::size_t most = stack_used_max.load(std::memory_order_relaxed);  // statistics
   while (used > most && !stack_used_max.compare_exchange_weak(most, used, std::memory_order_relaxed)) {  // statistics
@@ -159,10 +160,14 @@ runtime_stats runtime_core::stats() const {
   const std::int64_t now = os::monotonic_ns();
   for (const auto& w : workers) {
     const worker::snapshot s = w->look(now);
+    all.finished += s.finished;
+    all.spawned += s.spawned;
+    all.wake_latency.merge(snapshot_of(w->wake_latency()));
+    if (w->in_reserve()) continue;
     worker_stats one;
     one.index = w->index;
     if (pin_used == pin::cpu) {
-      one.cpus.set(machine.cpus[plan.cpu_of_worker[w->index]].os_index);
+      one.cpus.set(machine.cpus[whole_plan.cpu_of_worker[w->index]].os_index);
     } else {
       for (const topology::cpu& c : machine.cpus) one.cpus.set(c.os_index);
     }
@@ -175,9 +180,6 @@ runtime_stats runtime_core::stats() const {
     one.queued = s.queued;
     one.longest_wait = std::chrono::nanoseconds(s.longest_wait);
     all.workers.push_back(std::move(one));
-    all.finished += s.finished;
-    all.spawned += s.spawned;
-    all.wake_latency.merge(snapshot_of(w->wake_latency()));
   }
   all.spawned += spawned_outside.load(std::memory_order_relaxed) - abandoned.load(std::memory_order_relaxed);  // recent
   all.fibers = static_cast<std::size_t>(live());

@@ -23,23 +23,31 @@ namespace detail {
 
 namespace {
 
+// Workers may be added later, up to here; one more is kept for a substitute.
+std::size_t most_workers(std::size_t at_first, const topology::machine& m) {
+  constexpr std::size_t small_machine = 16;
+  return std::max({at_first, 2 * m.cpus.size(), small_machine}) + 1;
+}
+
 unsigned choose_worker_count(const runtime_options& o, const topology::machine& m) {
-  if (o.workers != 0) return o.workers;
-  auto n = static_cast<unsigned>(m.cpus.size());
-  if (const auto quota = os::cpu_quota(o.cgroup_root)) {
-    const auto whole = static_cast<unsigned>(std::min(*quota + 0.999999, 65535.0));
-    n = std::min(n, whole);
-  }
-  return std::max(n, 1u);
+  return o.workers != 0 ? o.workers : workers_for(m.cpus.size(), os::cpu_quota(o.cgroup_root));
 }
 
 }  // namespace
 
+unsigned workers_for(std::size_t cpus, std::optional<double> quota) noexcept {
+  std::size_t n = cpus;
+  if (quota) n = std::min(n, static_cast<std::size_t>(std::min(*quota + 0.999999, 65535.0)));
+  return std::max(static_cast<unsigned>(n), 1u);
+}
+
 runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::features checked_knobs)
     : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
-      plan(topology::plan_workers(machine, choose_worker_count(options, machine))), idle(static_cast<unsigned>(plan.cpu_of_worker.size())),
-      overseer(*this), dumper(*this),
-      offloads(*this, options.max_blocking_threads, options.blocking_keep_alive.count()), chaos(options.chaos_seed != 0) {
+      plan(topology::plan_workers(machine, choose_worker_count(options, machine))),
+      whole_plan(topology::plan_workers(machine, most_workers(plan.cpu_of_worker.size(), machine))),
+      workers(whole_plan.cpu_of_worker.size()), idle(static_cast<unsigned>(workers.capacity())), overseer(*this), dumper(*this),
+      offloads(*this, options.max_blocking_threads, options.blocking_keep_alive.count()),
+      chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
   const auto quota = os::cpu_quota(options.cgroup_root);
   // Spinning on a CPU that somebody else of us needs would take the time from where the work is.
@@ -54,14 +62,19 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
   os::watch_locks(&locks_of_caller);
   os::install_fault_handler(&describe_overflow);
   default_stack = whole_stack(options.stack_size, 0);
-  workers.reserve(n);
-  for (unsigned i = 0; i < n; ++i) workers.push_back(std::make_unique<worker>(*this, i));
-  rings.resize(n);
+  wanted_.store(n, std::memory_order_relaxed);  // nobody else is there yet
   for (unsigned i = 0; i < n; ++i) {
-    for (const topology::neighbour& near : topology::ring_of_worker(machine, plan, i)) {
-      rings[i].push_back(static_cast<unsigned>(near.index));
-    }
+    workers.next_slot() = std::make_unique<worker>(*this, i, ring_of(i));
+    workers.publish();
   }
+}
+
+std::vector<unsigned> runtime_core::ring_of(std::size_t index) const {
+  std::vector<unsigned> ring;
+  for (const topology::neighbour& near : topology::ring_of_worker(machine, whole_plan, index)) {
+    ring.push_back(static_cast<unsigned>(near.index));
+  }
+  return ring;
 }
 
 runtime_core::~runtime_core() {
@@ -83,10 +96,14 @@ std::size_t runtime_core::whole_stack(std::size_t usable, std::size_t callable) 
 }
 
 void runtime_core::start() {
-  threads_.reserve(workers.size());
+  threads_.reserve(workers.capacity());
   try {
     for (const auto& w : workers) {
       threads_.emplace_back("lagom-" + std::to_string(w->index), [&w = *w] { w.run(); });
+    }
+    {
+      const std::lock_guard hold(staff_lock_);
+      is_running_ = true;
     }
     overseer.start();
     if (options.dump_on_sigquit) dumper.start();
@@ -124,6 +141,10 @@ void runtime_core::abandon_at_exit() noexcept {
 void runtime_core::terminate() noexcept {
   dumper.stop();
   overseer.stop();
+  {
+    const std::lock_guard hold(staff_lock_);
+    is_running_ = false;
+  }
   terminating.store(true, std::memory_order_seq_cst);  // before the notifications; pairs with worker::has_reason_to_stay
   for (const auto& w : workers) w->notify();
   for (os::native_thread& t : threads_) t.join();
@@ -138,8 +159,8 @@ void runtime_core::shut_down() noexcept {
 
 void runtime_core::worker_started(worker& w) {
   switch (pin_used) {
-    case pin::cpu: topology::bind_to_cpu(machine, plan.cpu_of_worker[w.index]); break;
-    case pin::llc: topology::bind_to_llc(machine, plan.cpu_of_worker[w.index]); break;
+    case pin::cpu: topology::bind_to_cpu(machine, whole_plan.cpu_of_worker[w.index]); break;
+    case pin::llc: topology::bind_to_llc(machine, whole_plan.cpu_of_worker[w.index]); break;
     default: break;
   }
   os::set_timer_slack_ns(1);  // the default of 50 us would be the largest part of a sleeping fiber's lateness
@@ -161,23 +182,31 @@ bool runtime_core::try_search(std::atomic<bool>& mark) noexcept {
   return true;
 }
 
-// A fiber from outside goes to a worker that sleeps (its own last one first), else where the fewest wait.
+// A fiber from outside goes to a worker that sleeps (its own last one first), else where the fewest wait; only if there is
+// no other to one that is held, or in reserve.
 worker& runtime_core::choose_worker(const fiber_block* f) noexcept {
   const auto n = static_cast<unsigned>(workers.size());
   const auto may = [&](unsigned i) { return !f || !f->allowed || f->allowed[i]; };
   if (f) {
     worker* home = f->home.load(std::memory_order_relaxed);  // null for a new one
-    if (home && &home->core == this && idle.is_idle(home->index)) return *home;
+    if (home && &home->core == this && idle.is_idle(home->index) && home->unfitness() == 0) return *home;
   }
   const unsigned start = next_worker.fetch_add(1, std::memory_order_relaxed) % n;  // spreads
-  unsigned best = n;
+  worker* best = nullptr;
   for (unsigned k = 0; k < n; ++k) {
     const unsigned i = (start + k) % n;
     if (!may(i)) continue;
-    if (idle.is_idle(i)) return *workers[i];
-    if (best == n || workers[i]->waiting() < workers[best]->waiting()) best = i;
+    worker& w = *workers[i];
+    if (idle.is_idle(i) && w.unfitness() == 0) return w;
+    if (!best || std::pair(w.unfitness(), w.waiting()) < std::pair(best->unfitness(), best->waiting())) best = &w;
   }
-  return *workers[best == n ? start : best];
+  return best ? *best : *workers[start];
+}
+
+bool runtime_core::has_a_better_place(const fiber_block& f, const worker& here) const noexcept {
+  return std::any_of(workers.begin(), workers.end(), [&](const std::unique_ptr<worker>& w) {
+    return w->unfitness() < here.unfitness() && (!f.allowed || f.allowed[w->index]);
+  });
 }
 
 std::uint64_t runtime_core::live() const noexcept {

@@ -6,6 +6,8 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,10 +24,14 @@
 #include "scheduler/features.hpp"
 #include "topology/topology.hpp"
 #include "worker.hpp"
+#include "worker_list.hpp"
 
 namespace lagom {
 inline namespace v0 {
 namespace detail {
+
+/// How many workers the CPUs and the quota call for.
+unsigned workers_for(std::size_t cpus, std::optional<double> quota) noexcept;
 
 /// What the workers of one runtime share. Built before them, outlives them.
 ///
@@ -75,20 +81,30 @@ class runtime_core {
 
   // ---- Workers
   worker& choose_worker(const fiber_block* f) noexcept;  // for a fiber that comes from outside
+  /// May f go to a worker more fit than `here`?
+  bool has_a_better_place(const fiber_block& f, const worker& here) const noexcept;
+  unsigned wanted_workers() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // a number of its own
+  /// Any thread or fiber. Throws std::invalid_argument, std::system_error; then nothing has changed.
+  void set_workers(unsigned wanted);
+  /// Makes as many workers as the CPUs and the quota of today call for, if the user left that to us.
+  void follow_cpus() noexcept;
+  /// A worker more than wanted, while others are held. False if there can be none.
+  bool call_substitute() noexcept;
+  void dismiss_substitute() noexcept;
+  void report_stuck(const worker& w, std::int64_t held_ns);
   void worker_started(worker& w);
   void worker_stopped(worker& w) noexcept;
   bool try_search(std::atomic<bool>& mark) noexcept;
-  std::span<const unsigned> ring_of(unsigned index) const noexcept { return rings[index]; }
 
   runtime& owner;
   const runtime_options options;
   const scheduler::features knobs;
   topology::machine machine;
-  topology::worker_plan plan;
-  std::vector<std::vector<unsigned>> rings;   // for each worker the others, nearest first
+  topology::worker_plan plan;                 // of the workers we start with
+  topology::worker_plan whole_plan;           // of as many as there may ever be; begins as `plan` does
   stack_pool stacks;
   descriptor_table descriptors;
-  std::vector<std::unique_ptr<worker>> workers;
+  worker_list workers;
   idle_workers idle;
   monitor overseer;
   quit_dumper dumper;
@@ -116,8 +132,16 @@ class runtime_core {
   std::size_t whole_stack(std::size_t usable, std::size_t callable) const noexcept;
   void terminate() noexcept;
   void watch_for_exit() noexcept;
+  std::vector<unsigned> ring_of(std::size_t index) const;
+  void add_worker();
+  void change_workers(unsigned wanted);
 
+  std::atomic<unsigned> wanted_{0};
+  std::atomic<bool> follows_cpus_{true};
+  std::mutex staff_lock_;                     // guards the three below, and who is in reserve
   std::vector<os::native_thread> threads_;
+  bool is_running_ = false;                   // threads_ may grow
+  worker* substitute_ = nullptr;
   std::atomic<bool> knows_of_exit_{false};    // the process's exit is noticed before the runtime's destructor
 };
 

@@ -116,11 +116,11 @@ void runtime_core::check_attributes(const attributes& a) const {
 
 void runtime_core::apply_attributes(fiber_block& f, const attributes& a) {
   if (!a.affinity.empty()) {
-    auto allowed = std::make_unique<bool[]>(workers.size());
+    auto allowed = std::make_unique<bool[]>(workers.capacity());
     bool any = false;
-    for (std::size_t i = 0; i < workers.size(); ++i) {
-      allowed[i] = a.affinity.test(machine.cpus[plan.cpu_of_worker[i]].os_index);
-      any |= allowed[i];
+    for (std::size_t i = 0; i < workers.capacity(); ++i) {
+      allowed[i] = a.affinity.test(machine.cpus[whole_plan.cpu_of_worker[i]].os_index);
+      any |= allowed[i] && i < workers.size();
     }
     if (!any) refuse("affinity", a.affinity.to_string(), "it must name the CPU of a worker (lagom-topo lists them)");
     f.allowed = std::move(allowed);
@@ -157,22 +157,24 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
 
   fiber_block* f = here ? here->take_block() : acquire_block();
   LAGOM_ASSERT(f->state.load(std::memory_order_relaxed) == block_state::free);  // nobody else has it
+  stack* s = nullptr;
   try {
     reset_block(*f);
     if (attrs) apply_attributes(*f, *attrs);
-    f->memory = is_users ? adopt_stack(attrs->stack) : here ? here->take_stack(stack_size) : stacks.acquire(stack_size);
+    s = is_users ? adopt_stack(attrs->stack) : here ? here->take_stack(stack_size) : stacks.acquire(stack_size);
+    f->memory.store(s, std::memory_order_relaxed);  // nobody else has it
   } catch (...) {
     reset_block(*f);
     release_block(f);
     throw;
   }
-  std::byte* top = f->memory->top() - size;
+  std::byte* top = s->top() - size;
   top -= reinterpret_cast<std::uintptr_t>(top) % std::max<std::size_t>(align, 16);
   f->task = top;
   f->is_detached.store(who == ownership::detached, std::memory_order_relaxed);  // nobody else has it
   f->references.store(who == ownership::detached ? 1 : 2, std::memory_order_relaxed);  // nobody else has it
   f->machine.owner = f;
-  make_context(f->machine, f->memory->low, top, &worker::enter);
+  make_context(f->machine, s->low, top, &worker::enter);
   transition(*f, block_state::free, block_state::created);
   if (here) {
     f->serial = here->new_serial();
@@ -190,7 +192,7 @@ void runtime_core::commit(fiber_block& f) noexcept {
   if (stopping.load(std::memory_order_seq_cst)) detail::request_stop(f, this);  // f has not run: it is still ours
   transition(f, block_state::created, block_state::runnable);
   worker* here = current_worker();
-  if (here && &here->core == this && here->running() && (!f.allowed || f.allowed[here->index])) {
+  if (here && &here->core == this && here->running() && (!f.allowed || f.allowed[here->index]) && !here->in_reserve()) {
     // The spawner's stint so far must count: else a chain of fibers that spawn their successor and end would join, each
     // time, where the first one began, and never fall behind anybody.
     here->read_clock();
@@ -203,8 +205,7 @@ void runtime_core::commit(fiber_block& f) noexcept {
 
 void runtime_core::abandon(fiber_block& f) noexcept {
   discard_context(f.machine);
-  stacks.release(f.memory);
-  f.memory = nullptr;
+  stacks.release(f.memory.exchange(nullptr, std::memory_order_relaxed));  // ours
   transition(f, block_state::created, block_state::exited);
   transition(f, block_state::exited, block_state::free);
   reset_block(f);

@@ -46,11 +46,12 @@ unsigned worker::rob(unsigned thief, std::span<fiber_block*> loot, std::int64_t 
 bool worker::steal() noexcept {
   const std::size_t n = core.workers.size();
   fiber_block* loot[steal_max];
-  for (const unsigned victim_index : core.ring_of(index)) {
+  for (const unsigned victim_index : ring) {
+    if (victim_index >= n) continue;  // not made yet
     worker& victim = *core.workers[victim_index];
     if (victim.waiting() == 0 && victim.inbox_.seems_empty()) continue;
     // Chaos mode: what was sent away is not fetched back at once, or nothing would ever move.
-    if (core.chaos && !victim.is_overloaded() && !is_searcher_.load(std::memory_order_relaxed)) continue;  // ours, or set before our wake-up
+    if (core.chaos && !victim.in_reserve() && !victim.is_overloaded() && !is_searcher_.load(std::memory_order_relaxed)) continue;  // ours, or set before our wake-up
     const unsigned taken = victim.rob(index, loot, now_);
     if (taken == 0) continue;
     {

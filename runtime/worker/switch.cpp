@@ -64,15 +64,15 @@ bool worker::may_look_later() const noexcept {
          !core.descriptors.anybody_waits();
 }
 
-// Chaos mode: a yield goes elsewhere.
+// Chaos mode, and workers in reserve: a yield goes elsewhere.
 void worker::yield_away(fiber_block& f) noexcept {
-  unpark(arm(), wake::notified);  // used before it parks: settle_parked() scatters it
+  unpark(arm(), wake::notified);  // used before it parks: settle_parked() sends it on
   leave(f, departure::parked);
   end_armed_wait(f);
 }
 
 void worker::yield(fiber_block& f) noexcept {
-  if (core.chaos && f.pin_count == 0) [[unlikely]] return yield_away(f);
+  if (is_restless_.load(std::memory_order_relaxed) && f.pin_count == 0) [[unlikely]] return yield_away(f);  // a hint
   if (may_look_later()) return;
   leave(f, departure::yielded);
 }
@@ -125,15 +125,16 @@ void worker::set_default_slice(std::int64_t ns) noexcept {
 }
 
 bool worker::should_yield() noexcept {
-  if (core.chaos) return true;
+  if (is_restless_.load(std::memory_order_relaxed)) return true;  // a hint
   if (resched_.load(std::memory_order_relaxed)) return true;  // our own flag
   if (may_look_later()) return false;
+  looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // for the monitor: it is polite
   return !inbox_.seems_empty() || read_clock() >= std::min(look_again_, timers_.next_expiry());
 }
 
 void worker::checkpoint(fiber_block& f) noexcept {
   if (!should_yield() || f.stay_count != 0) return;
-  if (core.chaos && random() % 4 == 0) return yield(f);
+  if (is_restless_.load(std::memory_order_relaxed) && (in_reserve() || random() % 4 == 0)) return yield(f);  // a hint
   const std::int64_t now = read_clock();
   serve(now);
   scheduler::entity* chosen = &f;
@@ -172,7 +173,7 @@ void worker::begin(fiber_block& f) noexcept {
     f.was_woken = false;
     latency_.record(waited);
   }
-  running_ = &f;
+  running_.store(&f, std::memory_order_relaxed);  // ours
   stint_began_ = now_;
   look_again_ = 0;
 }
@@ -187,7 +188,7 @@ void worker::jump(fiber_block& f, fiber_block* next, departure how) noexcept {
   if (next) {
     begin(*next);
   } else {
-    running_ = nullptr;
+    running_.store(nullptr, std::memory_order_relaxed);  // ours
   }
   switch_context(f.machine, next ? next->machine : loop_, thread_);
   // Some worker runs f again: begin() there has made itself f's home.
@@ -227,8 +228,18 @@ void worker::settle_parked(fiber_block& f) noexcept {
 }
 
 void worker::enqueue_woken(fiber_block& f) noexcept {
-  if (core.chaos && scatter(f)) return;
+  if (is_restless_.load(std::memory_order_relaxed) && send_on(f)) [[unlikely]] return;  // a hint
   enqueue(f, scheduler::joining::woken);
+}
+
+bool worker::send_on(fiber_block& f) noexcept {
+  if (!in_reserve()) return scatter(f);
+  if (f.pin_count != 0 || f.on_rq) return false;
+  worker& target = core.choose_worker(&f);
+  if (&target == this) return false;
+  f.arrival = scheduler::joining::woken;
+  target.send(f);
+  return true;
 }
 
 std::uint64_t worker::random() noexcept {
@@ -250,8 +261,8 @@ bool worker::scatter(fiber_block& f) noexcept {
 void worker::bury(fiber_block& f) noexcept {
   discard_context(f.machine);
   if (core.options.measure_stacks) [[unlikely]] core.note_stack_use(f);
-  put_stack(f.memory);
-  f.memory = nullptr;
+  put_stack(f.memory.load(std::memory_order_relaxed));   // ours
+  f.memory.store(nullptr, std::memory_order_relaxed);    // the same
   f.on_stack.store(false, std::memory_order_relaxed);  // nobody steals an ended fiber
   transition(f, block_state::running, block_state::exited);
   end_fiber(f);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <lagom/detail/spin_lock.hpp>
 
@@ -36,7 +37,7 @@ enum class departure : std::uint8_t { none, yielded, parked, exited };
 /// not earlier: thieves pass over fibers whose stack is in use, and a ticket in state `armed` leaves the fiber to us.
 class alignas(64) worker {
  public:
-  worker(runtime_core& core, unsigned index);
+  worker(runtime_core& core, unsigned index, std::vector<unsigned> ring);
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
@@ -50,7 +51,7 @@ class alignas(64) worker {
   void checkpoint(fiber_block& f) noexcept;
   bool should_yield() noexcept;
   void preempt_if_asked() noexcept {
-    if (resched_.load(std::memory_order_relaxed)) checkpoint(*running_);  // our own flag
+    if (resched_.load(std::memory_order_relaxed)) checkpoint(*running());  // our own flag
   }
   bool exception_in_flight() const noexcept { return thread_.exception_in_flight(); }
   void arm_timer(fiber_block& f, std::int64_t expiry, ticket who) noexcept;
@@ -65,7 +66,7 @@ class alignas(64) worker {
   void enqueue_woken(fiber_block& f) noexcept;
   /// Puts a runnable fiber on this worker's queue. REQUIRES: state is runnable, no queue lock held.
   void enqueue(fiber_block& f, scheduler::joining why) noexcept;
-  fiber_block* running() noexcept { return running_; }
+  fiber_block* running() const noexcept { return running_.load(std::memory_order_relaxed); }  // ours; for others a hint
   std::int64_t now() const noexcept { return now_; }
   std::int64_t read_clock() noexcept { return now_ = clock_.now(); }
 
@@ -79,12 +80,27 @@ class alignas(64) worker {
     return static_cast<std::int64_t>(waiting_.load(std::memory_order_relaxed)) * stint_.load(std::memory_order_relaxed) > notify_cost_ns;
   }
   std::uint32_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }  // a hint
-  std::uint64_t steps() const noexcept { return steps_.load(std::memory_order_relaxed); }      // a hint
+  /// Changes whenever the worker comes by: a switch, or a preemption point that looked at the clock. A hint.
+  std::uint64_t progress() const noexcept {
+    return steps_.load(std::memory_order_relaxed) + looks_.load(std::memory_order_relaxed);  // hints
+  }
   bool has_mail() const noexcept { return !inbox_.is_empty(); }
   timer_queue& timers() noexcept { return timers_; }
   os::poller& poller() noexcept { return poller_; }
   /// Takes fibers away from here that worker `thief` may run, at most half of those that wait. Returns how many.
   unsigned rob(unsigned thief, std::span<fiber_block*> loot, std::int64_t now) noexcept;
+  /// In reserve: not wanted at present (runtime::set_workers, substitutes that have done their part). What it has moves on.
+  bool in_reserve() const noexcept { return in_reserve_.load(std::memory_order_relaxed); }  // a hint: late is soon enough
+  void set_reserve(bool reserve) noexcept;
+  /// Held: its running fiber has not come by for long. Written by the monitor.
+  bool is_held() const noexcept { return is_held_.load(std::memory_order_relaxed); }  // a hint
+  void set_held(bool held) noexcept { is_held_.store(held, std::memory_order_relaxed); }  // a hint
+  /// How little it is a place to bring work to; 0 is good.
+  unsigned unfitness() const noexcept { return in_reserve() ? 2 : is_held() ? 1 : 0; }
+  /// Sends everything that may go elsewhere to workers that are more fit. Returns how many. Any thread; see rescue.cpp.
+  unsigned evacuate() noexcept;
+  /// Looks at its descriptors in its place. Any thread.
+  void poll_from_outside() noexcept;
   /// Asks a worker that was claimed while idle to look for work elsewhere.
   void make_searcher() noexcept {
     is_searcher_.store(true, std::memory_order_relaxed);  // published by the notification
@@ -93,6 +109,7 @@ class alignas(64) worker {
   void set_default_slice(std::int64_t ns) noexcept;
   /// For a spawner on this worker's thread.
   std::uint64_t new_serial() noexcept;
+  int thread_id() const noexcept { return thread_id_.load(std::memory_order_relaxed); }  // the kernel's; 0 before it runs
   struct snapshot {
     std::int64_t busy, idle;
     std::uint64_t switches, steals, migrations_in, wakeups, spawned, finished;
@@ -107,6 +124,7 @@ class alignas(64) worker {
 
   runtime_core& core;
   const unsigned index;
+  const std::vector<unsigned> ring;         // the others, nearest first; some may not exist yet
 
  private:
   // A counter written by this thread only.
@@ -146,6 +164,7 @@ class alignas(64) worker {
 
   std::uint64_t random() noexcept;
   bool scatter(fiber_block& f) noexcept;
+  bool send_on(fiber_block& f) noexcept;
   void yield_away(fiber_block& f) noexcept;
 
   // steal.cpp
@@ -156,7 +175,7 @@ class alignas(64) worker {
   void call_helper() noexcept;
 
   // ---- The worker's own.
-  fiber_block* running_ = nullptr;
+  std::atomic<fiber_block*> running_{nullptr};
   fiber_block* left_ = nullptr;             // who has just switched away, and how: settle() is due
   departure left_how_ = departure::none;
   std::int64_t now_ = 0;                    // of the current step
@@ -181,7 +200,8 @@ class alignas(64) worker {
   // ---- Published by the worker, read by anybody as hints.
   alignas(64) std::atomic<std::uint32_t> waiting_{0};
   std::atomic<std::int64_t> stint_{notify_cost_ns};
-  std::atomic<std::uint64_t> steps_{0};
+  std::atomic<int> thread_id_{0};
+  std::atomic<std::uint64_t> steps_{0}, looks_{0};
   std::atomic<std::uint64_t> spawned_{0}, finished_{0}, steals_{0}, migrations_in_{0}, wakeups_{0};
   std::atomic<std::int64_t> idle_ns_{0}, idle_since_{0}, started_{0}, longest_wait_{0};
   timer_queue timers_;
@@ -191,6 +211,9 @@ class alignas(64) worker {
   alignas(64) inbox<fiber_block> inbox_;
   std::atomic<bool> resched_{false};        // ask the queue at the next preemption point
   std::atomic<bool> is_searcher_{false};    // counted in runtime_core::searchers
+  std::atomic<bool> is_restless_{false};    // fibers that give way go elsewhere: chaos mode, or in reserve
+  std::atomic<bool> in_reserve_{false};
+  std::atomic<bool> is_held_{false};
   os::poller poller_;
 
   friend class runtime_core;

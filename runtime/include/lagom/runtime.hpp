@@ -184,6 +184,12 @@ class runtime {
   /// the dynamic symbol table has them; docs/debugging.md). O(fibers), about 20 us each. Any thread; nobody is stopped.
   LAGOM_EXPORT void dump(std::ostream& out) const;
   LAGOM_EXPORT unsigned workers() const noexcept;
+  /// Changes the number of workers while fibers run; from then on the number does not follow the CPUs any more. Workers that are
+  /// not wanted any longer hand over what is runnable, lag and all, and go to sleep; who runs there leaves at its next preemption
+  /// point; who may run nowhere else (attributes::affinity, pinned) stays and is served. std::invalid_argument for 0 or more than
+  /// max(the number at the start, 2 x allowed CPUs, 16); std::system_error when a thread or a descriptor cannot be had. Any thread
+  /// or fiber. O(fibers that move).
+  LAGOM_EXPORT void set_workers(unsigned wanted);
   LAGOM_EXPORT void set_default_slice(std::chrono::nanoseconds slice);
   /// Gives the memory and the address space of stacks that are not in use back to the system. Each worker keeps up to 128 stacks at
   /// hand while it is busy; those follow when it next ends a fiber or runs out of work. An idle runtime gives the memory back unasked,
