@@ -76,13 +76,13 @@ std::vector<double> lateness_behind_rude_fiber(unsigned workers, log_lines& said
       });
     }
     lagom::this_fiber::sleep_for(20ms);  // they wait now
+    rude_since = clock::now().time_since_epoch().count();  // before the first of them may run elsewhere
     for (int i = 0; i < of_each; ++i) {
       all.emplace_back([&, i] {
         late[static_cast<std::size_t>(i)] = milliseconds(clock::now().time_since_epoch() - clock::duration(rude_since.load()));
         ++ran;
       });
     }
-    rude_since = clock::now().time_since_epoch().count();
     for (const auto until = clock::now() + limit(2s); clock::now() < until && !is_over;) {  // rude
     }
   });
