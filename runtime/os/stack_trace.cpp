@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "stack_trace.hpp"
 
-#include <execinfo.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -9,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <mutex>
 
 #include "clock.hpp"
@@ -138,14 +136,6 @@ std::size_t stack_of_thread(int thread, const std::byte* low, const std::byte* h
   const std::size_t depth = std::min(wanted.depth, out.size());
   std::copy_n(wanted.frames.begin(), depth, out.begin());
   return depth;
-}
-
-std::vector<std::string> describe_addresses(std::span<void* const> addresses) {
-  std::vector<std::string> lines;
-  char** names = ::backtrace_symbols(addresses.data(), static_cast<int>(addresses.size()));
-  for (std::size_t i = 0; names && i < addresses.size(); ++i) lines.emplace_back(names[i]);
-  std::free(names);
-  return lines;
 }
 
 }  // namespace lagom::os

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
-#include <vector>
 
 namespace lagom::os {
 
@@ -16,8 +14,5 @@ std::size_t walk_frames(void* pc, const void* frame, const std::byte* low, const
 // interrupted by SIGURG, which stays whoever else's it was. 0 if the thread does not answer within 100 ms, or is
 // elsewhere. One caller at a time, others wait.
 std::size_t stack_of_thread(int thread, const std::byte* low, const std::byte* high, std::span<void*> out) noexcept;
-
-// A line for each: file, function where the dynamic symbols know it, offset, address; for addr2line.
-std::vector<std::string> describe_addresses(std::span<void* const> addresses);
 
 }  // namespace lagom::os

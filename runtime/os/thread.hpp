@@ -92,6 +92,12 @@ int set_thread_nice(int nice) noexcept;
 // Directs a signal at one thread of this process. Returns 0 or errno.
 int signal_thread(int thread, int signal) noexcept;
 
+// CPU time another thread of this process has used, nanoseconds; 0 if there is no such thread. A system call.
+[[nodiscard]] std::int64_t cpu_ns_of_thread(int thread) noexcept;
+
+// Does another thread of this process wait in the kernel for something other than a CPU (a lock, a page, a disk)? Reads /proc.
+[[nodiscard]] bool is_thread_blocked(int thread) noexcept;
+
 // CPUs the calling thread may run on (taskset, cpuset); at least 1. Knows nothing of quotas: see limits.hpp.
 [[nodiscard]] unsigned allowed_cpu_count() noexcept;
 

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 // What a thread is made of: its id, its CPUs, its stacks. Apart from thread.cpp, which the fake OS replaces.
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <memory>
+#include <string_view>
 
 #include "thread.hpp"
 
@@ -35,6 +39,28 @@ std::size_t kernel_frame_size() noexcept {
 }
 
 }  // namespace
+
+std::int64_t cpu_ns_of_thread(int thread) noexcept {
+  // The kernel's encoding of "the CPU clock of this thread"; pthread_getcpuclockid() wants a pthread_t that may be gone.
+  constexpr unsigned per_thread = 4, scheduler_clock = 2;
+  const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | per_thread | scheduler_clock);
+  timespec used{};
+  return ::clock_gettime(clock, &used) == 0 ? std::int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec : 0;
+}
+
+bool is_thread_blocked(int thread) noexcept {
+  char name[64];
+  std::snprintf(name, sizeof name, "/proc/self/task/%d/stat", thread);
+  const int file = ::open(name, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  char text[128];
+  const ssize_t size = ::read(file, text, sizeof text);
+  ::close(file);
+  // "id (name) state …"; the name may hold anything, but has at most 16 bytes.
+  const std::string_view line(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+  const std::size_t at = line.rfind(')');
+  return at != std::string_view::npos && at + 2 < line.size() && (line[at + 2] == 'S' || line[at + 2] == 'D');
+}
 
 std::size_t page_size() noexcept {
   static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

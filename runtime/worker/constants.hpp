@@ -33,6 +33,8 @@ inline constexpr unsigned evacuation_batch = 32;
 /// Work that nobody else can take must have waited this many times rescue_after before a substitute worker is called: one more
 /// thread than CPUs costs its share of somebody's time.
 inline constexpr int substitute_patience = 2;
+/// A worker whose thread gets no CPU from the system counts as held after this many times rescue_after.
+inline constexpr int starvation_patience = 10;
 /// Free blocks and stacks a worker keeps for itself; what is above goes to the others by halves.
 inline constexpr unsigned worker_cache_max = 128;
 /// Nothing that could wake a fiber for this long: the deadlock report.

@@ -81,10 +81,14 @@ bool monitor::attend(worker& w, std::int64_t now) {
   const bool is_idle = core_.idle.is_idle(w.index);
   const bool held = progress == s.progress && !is_idle && w.running();
   if (!held) {
-    s = {progress, now, 0, false};
+    s = {progress, now, 0, 0, false};
     if (w.is_held()) w.set_held(false);
-  } else if (w.timers().next_expiry() <= now) {
-    w.timers().fire(os::monotonic_ns());
+  } else {
+    if (s.cpu_used == 0) {
+      s.held_since = now;  // may be later than it was, but goes with the other
+      s.cpu_used = os::cpu_ns_of_thread(w.thread_id());
+    }
+    if (w.timers().next_expiry() <= now) w.timers().fire(os::monotonic_ns());
   }
   const bool has_work = w.waiting() > 0 || w.has_mail();
   if (!has_work) {
@@ -103,11 +107,18 @@ bool monitor::attend(worker& w, std::int64_t now) {
   return true;
 }
 
+// The system gives the thread no CPU: that is nobody's rudeness, mostly over soon, and a substitute would get none either.
+bool monitor::is_starved(const worker& w, const sight& s, std::int64_t now) noexcept {
+  const std::int64_t used = os::cpu_ns_of_thread(w.thread_id()) - s.cpu_used;
+  return used < (now - s.held_since) / 4 && !os::is_thread_blocked(w.thread_id());
+}
+
 // True: the worker is held for so long that others serve what it has.
 bool monitor::rescue(worker& w, std::int64_t now) {
   sight& s = seen_[w.index];
   const std::int64_t after = core_.options.rescue_after.count();
   if (after == 0 || now - s.held_since < after) return false;
+  if (now - s.held_since < starvation_patience * after && is_starved(w, s, now)) return false;
   w.set_held(true);
   if (core_.descriptors.anybody_waits()) w.poll_from_outside();
   const bool is_fit_there = std::any_of(core_.workers.begin(), core_.workers.end(), [](const auto& other) { return other->unfitness() == 0; });

@@ -31,11 +31,21 @@ class monitor {
   }
 
  private:
+  // What has been seen of each worker. Times in ns.
+  struct sight {
+    std::uint64_t progress = 0;
+    std::int64_t held_since = 0;     // no progress since
+    std::int64_t waiting_since = 0;  // something waits behind it since; 0: nothing
+    std::int64_t cpu_used = 0;       // by its thread, when held_since was first found; 0: not looked at yet
+    bool is_reported = false;
+  };
+
   void run();
   void wake() noexcept;
   bool look(std::int64_t now); // true: look again soon
   bool attend(worker& w, std::int64_t now);
   bool rescue(worker& w, std::int64_t now);
+  static bool is_starved(const worker& w, const sight& s, std::int64_t now) noexcept;
   void look_for_deadlock(std::int64_t now);
 
   runtime_core& core_;
@@ -43,13 +53,6 @@ class monitor {
   std::atomic<bool> asleep_{false};
   std::atomic<std::uint32_t> signal_{0};
   std::atomic<bool> stopping_{false};
-  // What has been seen of each worker. Times in ns.
-  struct sight {
-    std::uint64_t progress = 0;
-    std::int64_t held_since = 0;     // no progress since
-    std::int64_t waiting_since = 0;  // something waits behind it since; 0: nothing
-    bool is_reported = false;
-  };
   std::vector<sight> seen_;
   std::int64_t next_follow_ = 0;
   bool has_substitute_ = false;

@@ -6,6 +6,7 @@
 
 #include "os/clock.hpp"
 #include "os/stack_trace.hpp"
+#include "os/symbols.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -84,7 +85,7 @@ void runtime_core::report_stuck(const worker& w, std::int64_t held_ns) {
   if (memory) depth = os::stack_of_thread(w.thread_id(), memory->low, memory->top(), frames);
   log(text.str());
   if (depth == 0) log("lagom:   (its stack could not be read)");
-  for (const std::string& line : os::describe_addresses(std::span<void* const>(frames).first(depth))) log("lagom:   " + line);
+  for (const void* at : std::span<void* const>(frames).first(depth)) log("lagom:   " + os::describe_code(at));
 }
 
 }  // namespace detail
