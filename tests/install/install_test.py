@@ -119,7 +119,8 @@ def by_cmake(lagom, folder):
     settings = {
         "CMAKE_PREFIX_PATH": lagom.prefix,
         "CMAKE_CXX_COMPILER": shutil.which(lagom.compiler[name]),
-        "CMAKE_CXX_FLAGS": " ".join(STRICT + lagom.compiler[name + 1 :]),
+        "CMAKE_CXX_FLAGS": " ".join(w for w in lagom.compiler[name + 1 :] if not w.startswith("-fuse-ld")),
+        "CMAKE_EXE_LINKER_FLAGS": " ".join(w for w in lagom.compiler[name + 1 :] if w.startswith("-fuse-ld")),
         "CMAKE_LIBRARY_ARCHITECTURE": lagom.libdir.name,
     }
     run(["cmake", "-S", CONSUMER, "-B", build, *["-D%s=%s" % item for item in settings.items()]])
