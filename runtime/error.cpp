@@ -20,6 +20,7 @@ class category final : public std::error_category {
       case errc::would_deadlock: return "the call would wait for itself";
       case errc::not_supported: return "not supported here";
       case errc::not_joinable: return "not joinable";
+      case errc::forked: return "it belongs to the process that forked this one";
     }
     return "unknown error " + std::to_string(value);
   }

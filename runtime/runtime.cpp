@@ -50,7 +50,10 @@ runtime::runtime(runtime_options options) : core_(nullptr, &detail::delete_core)
 }
 
 runtime::~runtime() {
-  if (current() == this) {
+  if (core_->is_parents()) {
+    // Its threads are not here, its locks may be held for ever: nothing can be ended or given back.
+    static_cast<void>(core_.release());
+  } else if (current() == this) {
     core_->abandon_at_exit();
     static_cast<void>(core_.release());
   } else {
@@ -80,6 +83,7 @@ std::stop_token runtime::get_stop_token() const { return core_->stop_source.get_
 stop_report runtime::stop() { return stop_until_ns(detail::never); }
 
 stop_report runtime::stop_until_ns(std::int64_t expiry) {
+  core_->check_process("stop");
   if (current() == this) throw std::system_error(errc::would_deadlock, "lagom: runtime::stop from one of its fibers; use request_stop");
   core_->request_stop();
   if (core_->wait_until_empty(expiry)) return {};
@@ -87,17 +91,35 @@ stop_report runtime::stop_until_ns(std::int64_t expiry) {
 }
 
 bool runtime::drain_until_ns(std::int64_t expiry) {
+  core_->check_process("drain_for");
   if (current() == this) throw std::system_error(errc::would_deadlock, "lagom: runtime::drain_for from one of its fibers");
   return core_->wait_until_empty(expiry);
 }
 
-runtime_stats runtime::stats() const { return core_->stats(); }
-void runtime::dump(std::ostream& out) const { core_->dump(out); }
+runtime_stats runtime::stats() const {
+  core_->check_process("stats");
+  return core_->stats();
+}
+
+void runtime::dump(std::ostream& out) const {
+  core_->check_process("dump");
+  core_->dump(out);
+}
+
 unsigned runtime::workers() const noexcept { return core_->wanted_workers(); }
-void runtime::set_workers(unsigned wanted) { core_->set_workers(wanted); }
-void runtime::trim() { core_->stacks.trim(); }
+
+void runtime::set_workers(unsigned wanted) {
+  core_->check_process("set_workers");
+  core_->set_workers(wanted);
+}
+
+void runtime::trim() {
+  core_->check_process("trim");
+  core_->stacks.trim();
+}
 
 void runtime::set_default_slice(std::chrono::nanoseconds slice) {
+  core_->check_process("set_default_slice");
   if (slice.count() < core_->knobs.slice_min || slice.count() > core_->knobs.slice_max) {
     throw std::invalid_argument("lagom: set_default_slice: " + std::to_string(slice.count()) + " ns; 1 us to 100 ms is allowed");
   }

@@ -6,6 +6,7 @@
 
 #include "fiber/fiber.hpp"
 #include "fiber/park.hpp"
+#include "os/fork.hpp"
 #include "worker/runtime_core.hpp"
 #include "worker/worker.hpp"
 
@@ -71,6 +72,9 @@ void runtime_core::run_body(fiber_block& f) {
 
 namespace {
 
+// In a child of fork() a handle is all there is of the fiber: nobody runs it.
+bool is_parents(const fiber_block& f) noexcept { return f.forks != os::fork_count(); }
+
 wake wait_for_end(fiber_block& f, std::int64_t expiry, stoppable stop) {
   waiter w;
   {
@@ -102,6 +106,7 @@ std::ostream& operator<<(std::ostream& out, fiber::id i) { return out << i.value
 bool fiber::join_until_ns(std::int64_t expiry) {
   if (!block_) throw std::system_error(errc::not_joinable, "lagom: join of an empty fiber handle");
   if (block_ == detail::current_fiber()) throw std::system_error(errc::would_deadlock, "lagom: a fiber joins itself");
+  if (detail::is_parents(*block_)) throw std::system_error(errc::forked, "lagom: join of a fiber of the parent process");
   switch (detail::wait_for_end(*block_, expiry, detail::stoppable::yes)) {
     case detail::wake::expired: return false;
     case detail::wake::stopped: throw std::system_error(errc::stopped, "lagom: join");
@@ -119,6 +124,7 @@ void fiber::join() { join_until_ns(detail::never); }
 void fiber::detach() {
   if (!block_) throw std::system_error(errc::not_joinable, "lagom: detach of an empty fiber handle");
   detail::fiber_block* f = std::exchange(block_, nullptr);
+  if (detail::is_parents(*f)) return;
   std::exception_ptr failure;
   {
     detail::spin_guard hold(f->end_lock);
@@ -131,6 +137,10 @@ void fiber::detach() {
 
 void fiber::finish() noexcept {
   if (!block_) return;
+  if (detail::is_parents(*block_)) {
+    block_ = nullptr;
+    return;
+  }
   request_stop();
   detail::wait_for_end(*block_, detail::never, detail::stoppable::no);
   detail::fiber_block* f = std::exchange(block_, nullptr);

@@ -9,6 +9,7 @@
 #include "fiber/park.hpp"
 #include "fiber/stack_use.hpp"
 #include "os/assert.hpp"
+#include "os/fork.hpp"
 #include "os/thread.hpp"
 #include "worker/runtime_core.hpp"
 #include "worker/worker.hpp"
@@ -130,6 +131,7 @@ namespace {
 
 // A guard belongs to the fiber that made it.
 void check_owner(const detail::fiber_block* f) {
+  if (f && f->forks != os::fork_count()) return;  // the fiber forked inside
   LAGOM_ASSERT_MSG(f == detail::current_fiber(), "a guard of this_fiber ends on another fiber than it began on");
 }
 

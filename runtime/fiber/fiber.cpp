@@ -78,6 +78,11 @@ void release_block(fiber_block* f) noexcept {
   free_blocks = f;
 }
 
+void forget_free_blocks() noexcept {
+  free_lock.unlock();
+  free_blocks = nullptr;
+}
+
 slab_layout layout_of_slabs() noexcept {
   static_assert(sizeof all_slabs == sizeof(void*));
   return {&all_slabs, slab_blocks, 0, sizeof(fiber_block) * slab_blocks};

@@ -90,6 +90,7 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   // ---- life
   std::atomic<runtime_core*> core{nullptr};
   std::uint64_t serial = 0;                  // fiber::id
+  std::uint32_t forks = 0;                   // os::fork_count() when it was spawned
   std::atomic<std::uint32_t> references{0};
   void (*run)(void*, std::stop_token (*)()) = nullptr;
   void* task = nullptr;
@@ -135,6 +136,8 @@ void reset_block(fiber_block& f) noexcept;
 /// Takes a block from the process-wide store, or makes a slab of them. Throws std::bad_alloc.
 fiber_block* acquire_block();
 void release_block(fiber_block* f) noexcept;
+/// In a child of fork(): the lock's owner is gone, and so is what it did.
+void forget_free_blocks() noexcept;
 
 /// Calls visit(block) for every block that was ever made, free ones too. Blocks may change meanwhile. Any thread.
 void for_each_block(void (*visit)(fiber_block&, void*), void* argument);

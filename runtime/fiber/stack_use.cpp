@@ -13,10 +13,9 @@ namespace detail {
 stack_use use_of(const stack& s) noexcept { return {os::resident_down_from(s.low + s.size, s.low), s.size}; }
 
 stack_use use_of(const fiber_block& f) noexcept {
-  // Through the system: the fiber's worker may write the one, and unmap the other.
-  const stack* at = nullptr;
+  const stack* at = f.memory.load(std::memory_order_relaxed);  // it may be unmapped meanwhile: read through the system
   stack copy{};
-  if (!os::copy_if_mapped(&at, &f.memory, sizeof at) || !at || !os::copy_if_mapped(&copy, at, sizeof copy)) return {};
+  if (!at || !os::copy_if_mapped(&copy, at, sizeof copy)) return {};
   return copy.size <= stack_size_max * stack_scale() ? use_of(copy) : stack_use{};
 }
 

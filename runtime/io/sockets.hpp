@@ -83,6 +83,12 @@ class socket_table {
   /// An event that a poller of the table with this serial has reported.
   void deliver(const os::poll_event& event, std::uint64_t table) noexcept;
 
+  /// In a child of fork(): the lock's owner is gone, and so is what it did.
+  void forget_free() noexcept LAGOM_THREAD_SAFETY(no_thread_safety_analysis) {
+    free_lock_.unlock();
+    free_ = nullptr;
+  }
+
  private:
   friend class socket_use;
   socket_entry* find(socket_handle handle) noexcept { return entries_.find(handle.index); }

@@ -6,6 +6,8 @@
 #include <span>
 #include <system_error>
 
+#include "fork.hpp"
+
 namespace lagom::os {
 
 // What to be told about a descriptor. Bits.
@@ -73,6 +75,7 @@ class poller {
   // errno as std::error_code (generic category): add: EEXIST (already here), EPERM (a file that is always ready),
   // EBADF, ENOSPC, ENOMEM; modify and remove: ENOENT. A descriptor that was closed everywhere is removed by itself.
   // An event may still be reported by a wait() that runs at the same time as remove(): tokens must bear that.
+  // In a child of fork() these and notify() do nothing: they would change what the parent waits for.
   // REQUIRES: token != reserved_token.
   std::error_code add(int descriptor, interest wanted, std::uint64_t token) noexcept;
   std::error_code modify(int descriptor, interest wanted, std::uint64_t token) noexcept;
@@ -91,6 +94,7 @@ class poller {
   int event_fd_ = -1;
   std::atomic<bool> notified_{false};
   std::atomic<std::uint32_t> registrations_{0};
+  const std::uint32_t forks_ = fork_count();  // the kernel's part is shared with children of fork()
 };
 
 }  // namespace lagom::os

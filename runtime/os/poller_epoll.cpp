@@ -173,6 +173,7 @@ int poller::collect(std::int64_t timeout_ns, std::span<poll_event> out, bool& wa
 }
 
 void poller::notify() noexcept {
+  if (forks_ != fork_count()) return;
   // Release: pairs with the exchange in wait(). Acquire, so that the write below cannot be ordered before it.
   if (notified_.exchange(true, std::memory_order_acq_rel)) {
     return;
@@ -201,6 +202,7 @@ std::error_code poller::remove(int descriptor) noexcept {
 
 std::error_code poller::control(int operation, int descriptor, interest wanted, std::uint64_t token) noexcept {
   LAGOM_ASSERT(token != reserved_token);
+  if (forks_ != fork_count()) return {};
   // Release: pairs with the acquire in wait().
   registrations_.fetch_add(1, std::memory_order_release);
   epoll_event event{};

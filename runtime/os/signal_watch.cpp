@@ -10,11 +10,14 @@
 #include <bit>
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "descriptor_wait.hpp"
+#include "fork.hpp"
 #include "thread.hpp"
 
 namespace lagom::os {
@@ -169,6 +172,21 @@ void give_back(slot& s) noexcept {
 }
 
 }  // namespace
+
+// The watches are the parent's, and their descriptors are shared with it: a signal to the child must not be noted there. It does
+// what it did before somebody watched. The slots stay taken.
+void forget_signal_watches() noexcept {
+  for (slot& s : slots) s.watched.store(0, std::memory_order_relaxed);  // alone
+  handlers_running.store(0, std::memory_order_relaxed);                 // alone
+  registry& r = all();
+  new (&r.mutex) std::mutex;
+  for (int number = 1; number <= last_signal; ++number) {
+    const auto n = static_cast<std::size_t>(number);
+    if (std::exchange(r.watches[n], 0u) == 0) continue;
+    struct sigaction now {};
+    if (::sigaction(number, nullptr, &now) == 0 && is_ours(now)) ::sigaction(number, &previous[n], nullptr);
+  }
+}
 
 signal_watch::signal_watch(std::span<const int> signals, earlier handler) {
   const std::uint64_t wanted = checked_mask(signals);

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <new>
 
 #include "assert.hpp"
+#include "fork.hpp"
 
 namespace lagom::os {
 namespace {
@@ -76,6 +78,9 @@ bool is_ours(const struct sigaction& action) noexcept {
 }
 
 }  // namespace
+
+// Its owner may have been another thread.
+void forget_fault_installer() noexcept { new (&installing) std::mutex; }
 
 void install_fault_handler(describe_fault describe) noexcept {
   LAGOM_ASSERT(describe != nullptr);

@@ -9,8 +9,10 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <new>
 
 #include "clock.hpp"
+#include "fork.hpp"
 #include "futex.hpp"
 #include "thread.hpp"
 
@@ -111,6 +113,9 @@ __attribute__((no_sanitize("address", "thread"))) std::size_t walk_frames(void* 
   }
   return depth;
 }
+
+// Its owner may have been another thread.
+void forget_stack_asker() noexcept { new (&one_asker) std::mutex; }
 
 std::size_t stack_of_thread(int thread, const std::byte* low, const std::byte* high, std::span<void*> out) noexcept {
   const std::lock_guard hold(one_asker);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "os/thread.hpp"
+#include "after_fork.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -22,6 +23,8 @@ LAGOM_OUT_OF_LINE worker* current_worker() noexcept {
   asm volatile("" : "+r"(w));
   return w;
 }
+
+void forget_worker() noexcept { this_worker = nullptr; }
 
 fiber_block* current_fiber() noexcept {
   worker* w = current_worker();

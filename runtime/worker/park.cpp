@@ -8,7 +8,9 @@
 #include "io/descriptors.hpp"
 #include "os/assert.hpp"
 #include "os/clock.hpp"
+#include "os/fork.hpp"
 #include "os/futex.hpp"
+#include "after_fork.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -39,6 +41,15 @@ struct lease {
   }
 };
 thread_local lease thread_lease;
+
+}  // namespace
+
+void forget_spare_parkers() noexcept {
+  spare_lock.unlock();
+  spare_parkers = nullptr;
+}
+
+namespace {
 
 // Plain threads do not move, so the compiler may keep this address.
 thread_parker& own_parker() {
@@ -168,6 +179,7 @@ bool request_stop(fiber_block& f, const runtime_core* core) noexcept {
   std::optional<std::stop_source> source;
   std::unique_ptr<std::stop_callback<stop_relay>> relay;
   std::uint64_t waiting = park_word::no_epoch;
+  if (f.forks != os::fork_count()) return false;
   {
     spin_guard hold(f.end_lock);
     if (f.core.load(std::memory_order_relaxed) != core) return false;  // guarded by the lock

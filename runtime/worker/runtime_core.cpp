@@ -7,6 +7,7 @@
 
 #include <lagom/this_fiber.hpp>
 
+#include "after_fork.hpp"
 #include "lock_report.hpp"
 #include "debugger.hpp"
 #include "os/assert.hpp"
@@ -57,6 +58,7 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
     const bool subset = machine.cpus.size() < machine.online;
     pin_used = subset && !quota && n == machine.cpus.size() ? pin::cpu : pin::none;
   }
+  watch_forks();
   describe_to_debuggers();
   os::set_fatal_hook(&dump_all);
   os::watch_locks(&locks_of_caller);
@@ -81,6 +83,8 @@ runtime_core::~runtime_core() {
   // Handles may outlive the runtime: let them not look for it.
   for_each_block(
       [](fiber_block& f, void* core) {
+        // relaxed: it became ours before, if at all. Others' locks are not touched: in a child of fork() nobody opens them.
+        if (f.core.load(std::memory_order_relaxed) != core) return;
         spin_guard hold(f.end_lock);
         if (f.core.load(std::memory_order_relaxed) != core) return;  // guarded by the lock
         f.core.store(nullptr, std::memory_order_release);            // pairs with the look at a handle's block
@@ -246,6 +250,7 @@ bool runtime_core::wait_until_empty(std::int64_t expiry) {
 }
 
 void runtime_core::request_stop() noexcept {
+  if (is_parents()) return;
   // seq_cst: before the walk; pairs with commit(), which makes its fiber visible and then looks here.
   if (stopping.exchange(true, std::memory_order_seq_cst)) return;
   {
@@ -258,6 +263,11 @@ void runtime_core::request_stop() noexcept {
         if (f.core.load(std::memory_order_seq_cst) == core) detail::request_stop(f, static_cast<runtime_core*>(core));
       },
       this);
+}
+
+void runtime_core::check_process(const char* what) const {
+  if (!is_parents()) return;
+  throw std::system_error(errc::forked, std::string("lagom: ") + what + " in a child of fork(), on the parent's runtime; the child may make its own");
 }
 
 void runtime_core::log(std::string_view line) const {

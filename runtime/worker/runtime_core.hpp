@@ -19,6 +19,7 @@
 #include "idle_workers.hpp"
 #include "io/descriptors.hpp"
 #include "monitor.hpp"
+#include "os/fork.hpp"
 #include "os/thread.hpp"
 #include "quit_dumper.hpp"
 #include "scheduler/features.hpp"
@@ -74,6 +75,9 @@ class runtime_core {
   void dump(std::ostream& out) const;
   runtime_stats stats() const;
   void log(std::string_view line) const;
+  /// Throws errc::forked in a child of the process that made this runtime.
+  void check_process(const char* what) const;
+  bool is_parents() const noexcept { return forks != os::fork_count(); }
   void note_stack_use(fiber_block& f) noexcept;  // of one that has ended
   void report_deadlock();
   static void dump_all(int fd) noexcept;      // every runtime's fibers, while the process dies
@@ -97,6 +101,7 @@ class runtime_core {
   bool try_search(std::atomic<bool>& mark) noexcept;
 
   runtime& owner;
+  const std::uint32_t forks = os::fork_count();
   const runtime_options options;
   const scheduler::features knobs;
   topology::machine machine;

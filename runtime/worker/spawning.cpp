@@ -139,6 +139,7 @@ void runtime_core::apply_attributes(fiber_block& f, const attributes& a) {
 }
 
 prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::size_t align, ownership who) {
+  check_process("spawn");
   if (stopping.load(std::memory_order_relaxed)) {  // looked at again in commit()
     throw std::system_error(errc::stopped, "lagom: spawn after a stop was requested");
   }
@@ -174,6 +175,7 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
   f->is_detached.store(who == ownership::detached, std::memory_order_relaxed);  // nobody else has it
   f->references.store(who == ownership::detached ? 1 : 2, std::memory_order_relaxed);  // nobody else has it
   f->machine.owner = f;
+  f->forks = forks;
   make_context(f->machine, s->low, top, &worker::enter);
   transition(*f, block_state::free, block_state::created);
   if (here) {

@@ -80,6 +80,7 @@ void worker::yield(fiber_block& f) noexcept {
 void worker::park(fiber_block& f) noexcept { leave(f, departure::parked); }
 
 void worker::exit(fiber_block& f) noexcept {
+  if (core.is_parents()) os::fatal("a fiber of the parent process ends in a child of fork(): there it must exec or _exit");
   f.machine.dying = true;
   leave(f, departure::exited);
   os::fatal("an ended fiber was resumed");

@@ -17,6 +17,7 @@ enum class errc {
   would_deadlock,   ///< the call would wait for itself, e.g. runtime::run from one of its own fibers
   not_supported,    ///< not available here
   not_joinable,     ///< join or detach of an empty fiber
+  forked,           ///< the runtime or fiber is that of the process which forked this one
 };
 
 /// Category "lagom". Thread-safe, valid for the life of the process.

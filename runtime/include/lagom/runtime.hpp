@@ -86,6 +86,12 @@ struct [[nodiscard]] stop_report {
 };
 
 /// Workers, their run queues and all that belongs to them. Several may live side by side.
+///
+/// fork(): any thread or fiber may call it. The child has one thread, a plain one even if a fiber called. It may exec (no descriptor
+/// of a runtime is left then), _exit, or make a runtime of its own. On one of the parent's, calls throw errc::forked, request_stop()
+/// does nothing and the destructor returns at once; join() of a parent's fiber throws errc::forked, its handle's destructor returns at
+/// once. A fiber that forked must not return there (aborts). Mutexes and channels that other threads or fibers use are as std::mutex
+/// is after a fork: not to be touched. Not seen: vfork(), clone().
 class runtime {
  public:
   static constexpr unsigned no_worker = ~0u;
