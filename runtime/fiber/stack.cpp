@@ -91,7 +91,8 @@ stack_pool::size_class& stack_pool::class_of(std::size_t size) {
 
 void stack_pool::add_slab(size_class& c) {
   const std::size_t page = os::page_size();
-  const std::size_t stride = c.size + page;  // the guard comes on top of what was asked for
+  const std::size_t guard = (stack_guard_size + page - 1) / page * page;
+  const std::size_t stride = c.size + guard;  // it comes on top of what was asked for
   const std::size_t count = stride >= slab_bytes ? 1 : slab_bytes / stride;
   slabs_.reserve(slabs_.size() + 1);
   stack_slab* s = take_record();
@@ -101,20 +102,20 @@ void stack_pool::add_slab(size_class& c) {
     s->taken.store(false, std::memory_order_release);  // pairs with take_record
     refuse(error, refused::mapping);
   }
-  const os::guard_result guards = os::install_guards(base, stride, page, count);
+  const os::guard_result guards = os::install_guards(base, stride, guard, count);
   if (guards.kind == os::guard_kind::failed) {
     os::release(base, stride * count);
     s->taken.store(false, std::memory_order_release);  // pairs with take_record
     refuse(guards.error, refused::guard);
   }
-  s->guard = page;
+  s->guard = guard;
   s->in_use = 0;
   s->stride.store(stride, std::memory_order_relaxed);  // published by the store of base
   s->count.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);  // published by the store of base
   s->base.store(base, std::memory_order_release);  // pairs with find_guard
   slabs_.push_back(s);
   for (std::size_t i = count; i-- > 0;) {
-    std::byte* low = base + i * stride + page;
+    std::byte* low = base + i * stride + guard;
     std::byte* high = base + (i + 1) * stride;
     announce_stack(low, high);
     const std::size_t offset = (i % colours) * colour_step;

@@ -16,6 +16,8 @@ namespace detail {
 inline constexpr std::size_t stack_size_min = 16 * 1024;          // a signal frame with AVX-512 is 3.5 KiB
 inline constexpr std::size_t stack_size_default = 256 * 1024;     // address space; only touched pages cost
 inline constexpr std::size_t stack_size_max = std::size_t{1} << 30;
+/// Below each stack: a frame that is smaller cannot step over it. Costs addresses only.
+inline constexpr std::size_t stack_guard_size = 16 * 1024;
 /// Free stacks a pool keeps as they are; what is above goes back to the system but for its top page, which costs 1.5 us a
 /// stack and as much again when it is touched next. An idle runtime gives all of it back (monitor).
 inline constexpr std::size_t warm_stacks_max = 16384;

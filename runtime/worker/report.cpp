@@ -106,14 +106,24 @@ void runtime_core::dump_all(int fd) noexcept {
 bool runtime_core::describe_overflow(void* address, int fd) noexcept {
   std::byte *low = nullptr, *high = nullptr;
   if (!find_guard(address, &low, &high)) return false;
-  const fiber_block* f = current_fiber();
-  const stack* memory = f ? f->memory.load(std::memory_order_relaxed) : nullptr;  // its own thread of control, or a hint
-  const bool is_own = memory && memory->low == low;
+  // Not always the caller: a wild pointer may hit anybody's.
+  struct search {
+    const std::byte* low;
+    const fiber_block* found;
+  } owner{low, nullptr};
+  for_each_block(
+      [](fiber_block& f, void* to) {
+        auto& wanted = *static_cast<search*>(to);
+        // relaxed: a hint, unless it is the caller.
+        if (f.machine.stack_low == wanted.low && f.memory.load(std::memory_order_relaxed)) wanted.found = &f;
+      },
+      &owner);
+  const fiber_block* f = owner.found;
   char line[256];
   const int n = std::snprintf(line, sizeof line,
                               "lagom: stack overflow in fiber %llu '%s': its stack is %p to %p (%zu KiB); spawn it with a larger "
                               "attributes::stack_size\n",
-                              is_own ? static_cast<unsigned long long>(f->serial) : 0ull, is_own && f->attrs ? f->attrs->name.c_str() : "",
+                              f ? static_cast<unsigned long long>(f->serial) : 0ull, f && f->attrs ? f->attrs->name.c_str() : "",
                               static_cast<void*>(low), static_cast<void*>(high), static_cast<std::size_t>(high - low) / 1024);
   write_line(fd, line, n);
   return true;
