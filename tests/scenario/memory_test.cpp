@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 // Many stacks: up to the kernel's limit of mappings, and back. Memory that was used once is not kept for ever.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "os/memory.hpp"
 #include "scenario.hpp"
+#include "unit/runtime/child.hpp"
 #include "unit/runtime/sanitizer.hpp"
 
 using namespace lagom::tests;
@@ -107,6 +110,57 @@ TEST_CASE("9: the same without lightweight guards") {
     }
   }
   lagom::os::force_mprotect_guards(false);
+}
+
+TEST_CASE("9: no address space: an error that says so, and those who live go on") {
+  if (under_sanitizer) return;  // they need terabytes
+  const child_result result = run_in_child([] {
+    lagom::runtime rt(scenario_options(2));
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit room{(pages << 12) + 200 * mebibyte, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_AS, &room) != 0) ::_exit(1);
+    lagom::event end;
+    std::vector<lagom::fiber> crowd;
+    try {
+      for (;;) crowd.push_back(rt.spawn([&] { end.wait(); }));
+    } catch (const std::system_error& e) {
+      static_cast<void>(!::write(STDERR_FILENO, e.what(), std::strlen(e.what())));
+    }
+    if (crowd.size() < 100) ::_exit(2);
+    if (rt.post([] {})) ::_exit(3);
+    end.set();
+    for (lagom::fiber& f : crowd) f.join();
+    // What they had is there again.
+    ::_exit(rt.run([] { return lagom::spawn([] {}).joinable(); }) ? 5 : 4);
+  });
+  CAPTURE(result.output);
+  CHECK(result.exited_with(5));
+  CHECK(result.output.find("RLIMIT_AS") != std::string::npos);
+}
+
+// mlockall(): the kernel refuses lightweight guards in locked memory, and to take pages back.
+TEST_CASE("34: all memory locked: fibers, guards and trim as ever") {
+  if (under_sanitizer) return;  // their shadow would have to be locked too
+  const child_result result = run_in_child([] {
+    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) ::_exit(5);  // not allowed here: nothing to see
+    lagom::runtime rt(scenario_options(2));
+    std::atomic<int> ended{0};
+    for (int turn = 0; turn < 3; ++turn) {
+      std::vector<lagom::fiber> crowd;
+      for (int i = 0; i < 100; ++i) {
+        crowd.push_back(rt.spawn({.stack_size = 64 * 1024}, [&] {
+          lagom::this_fiber::yield();
+          ++ended;
+        }));
+      }
+      for (lagom::fiber& f : crowd) f.join();
+      rt.trim();
+    }
+    ::_exit(ended == 300 ? 5 : 1);
+  });
+  CAPTURE(result.output);
+  CHECK(result.exited_with(5));
 }
 
 namespace {
