@@ -82,6 +82,21 @@ void socket_table::put_free(socket_entry& e) noexcept {
   free_ = &e;
 }
 
+// In a child of fork(), at the first use there: the lock and the calls in progress are those of threads and fibers that do not
+// exist. The descriptor is the child's own.
+void socket_table::take_from_parent(socket_entry& e) noexcept {
+  spin_guard guard(taking_lock_);
+  if (e.forks.load(std::memory_order_relaxed) == os::fork_count()) return;  // written under the lock
+  e.lock.unlock();
+  e.users = 0;
+  e.busy = {};
+  e.ready = {};
+  e.waiting = {};
+  e.registered_with = nullptr;
+  e.registered_table = 0;
+  e.forks.store(os::fork_count(), std::memory_order_release);  // pairs with find()
+}
+
 std::error_code socket_table::insert(int descriptor, socket_handle& out) noexcept {
   socket_entry* e = take_free();
   if (!e) {
@@ -98,6 +113,7 @@ std::error_code socket_table::insert(int descriptor, socket_handle& out) noexcep
   }
   spin_guard guard(e->lock);
   e->descriptor = descriptor;
+  e->forks.store(os::fork_count(), std::memory_order_release);  // pairs with find()
   out = {e->index, e->generation};
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <system_error>
 
@@ -11,6 +12,7 @@
 
 #include "descriptors.hpp"
 #include "os/descriptor_wait.hpp"
+#include "os/fork.hpp"
 #include "stable_array.hpp"
 
 // Sockets that net:: owns: since nobody else closes them, each is registered once, for edges in both directions, with the
@@ -61,6 +63,7 @@ struct alignas(64) socket_entry {
   std::uint64_t registered_table = 0;  // serial; a poller of another table may be gone
   std::uint32_t index = 0;
   socket_entry* next_free = nullptr;
+  std::atomic<std::uint32_t> forks{0};  // os::fork_count() of the process that knows who uses it
 
   bool is(socket_handle handle) const noexcept { return generation == handle.generation && !closing; }
 };
@@ -86,17 +89,25 @@ class socket_table {
   /// In a child of fork(): the lock's owner is gone, and so is what it did.
   void forget_free() noexcept LAGOM_THREAD_SAFETY(no_thread_safety_analysis) {
     free_lock_.unlock();
+    taking_lock_.unlock();
     free_ = nullptr;
   }
 
  private:
   friend class socket_use;
-  socket_entry* find(socket_handle handle) noexcept { return entries_.find(handle.index); }
+  socket_entry* find(socket_handle handle) noexcept {
+    socket_entry* e = entries_.find(handle.index);
+    // acquire: pairs with take_from_parent().
+    if (e && e->forks.load(std::memory_order_acquire) != os::fork_count()) [[unlikely]] take_from_parent(*e);
+    return e;
+  }
+  void take_from_parent(socket_entry& e) noexcept LAGOM_THREAD_SAFETY(no_thread_safety_analysis);
   socket_entry* take_free() noexcept;
   void put_free(socket_entry& e) noexcept;
   void finish_close(socket_entry& e, int descriptor) noexcept;
 
   stable_array<socket_entry, 64> entries_;
+  spin_lock taking_lock_;
   spin_lock free_lock_;
   socket_entry* free_ LAGOM_THREAD_SAFETY(guarded_by(free_lock_)) = nullptr;
   std::uint32_t made_ LAGOM_THREAD_SAFETY(guarded_by(free_lock_)) = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "os/clock.hpp"
+#include "os/memory.hpp"
 #include "os/stack_trace.hpp"
 #include "os/symbols.hpp"
 #include "runtime_core.hpp"
@@ -81,8 +82,11 @@ void runtime_core::report_stuck(const worker& w, std::int64_t held_ns) {
     text << "lagom: fiber " << f->serial << " '" << (f->attrs ? f->attrs->name : std::string()) << "' has held worker " << w.index << " for "
          << held_ns / 1'000'000 << " ms without giving way; others go on elsewhere. It is at:";
   }
-  stack* memory = f->memory.load(std::memory_order_relaxed);  // type-stable; gone if the fiber has ended meanwhile
-  if (memory) depth = os::stack_of_thread(w.thread_id(), memory->low, memory->top(), frames);
+  stack* memory = f->memory.load(std::memory_order_relaxed);  // gone, and perhaps unmapped, if the fiber has ended meanwhile
+  stack bounds{};
+  if (memory && os::copy_if_mapped(&bounds, memory, sizeof bounds)) {
+    depth = os::stack_of_thread(w.thread_id(), bounds.low, memory->top(), frames);
+  }
   log(text.str());
   if (depth == 0) log("lagom:   (its stack could not be read)");
   for (const void* at : std::span<void* const>(frames).first(depth)) log("lagom:   " + os::describe_code(at));

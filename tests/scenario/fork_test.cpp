@@ -286,6 +286,35 @@ TEST_CASE("26: handles, streams and the runtime itself end in the child without 
   reader.join();
 }
 
+// As a server does that forks for each connection.
+TEST_CASE("26: the child may use a connection that the parent had in use") {
+  lagom::runtime rt(scenario_options(2));
+  lagom::net::tcp_listener listener(lagom::net::endpoint::parse("127.0.0.1:0"));
+  for (int turn = 0; turn < 5; ++turn) {
+    lagom::net::tcp_stream near = lagom::net::tcp_stream::connect(listener.local_endpoint());
+    std::optional<lagom::net::tcp_stream> far;
+    rt.run([&] { far.emplace(listener.accept()); });
+    // Somebody is in the middle of a call, and with bad luck inside a lock.
+    lagom::fiber reader = rt.spawn([&] {
+      std::byte b{};
+      std::error_code ec;
+      far->read_some(std::span(&b, 1), ec);
+    });
+    const int status = in_fork([&] {
+      const std::byte byte{42};
+      far->write_all(std::span(&byte, 1));
+      far.reset();
+      return 0;
+    });
+    CHECK(code_of(status) == 0);
+    std::byte got{};
+    CHECK(near.read_some(std::span(&got, 1)) == 1);
+    CHECK(got == std::byte{42});
+    near.shutdown_write();
+    reader.join();
+  }
+}
+
 TEST_CASE("26: a fiber's function that returns in the child aborts, and says why") {
   const child_result result = run_in_child([] {
     lagom::runtime rt(scenario_options(1));
