@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "os/futex.hpp"
+#include "os/memory.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -45,6 +46,8 @@ void monitor::run() {
       if (still && signal_.load(std::memory_order_relaxed) == seen) {
         look_for_deadlock(now);
         reported_ = true;  // once per silence
+        // Each stack holds two of the mappings that the process may have: others may need them.
+        if (os::preferred_guard() == os::guard_kind::mprotect) core_.stacks.collect();
         continue;
       }
       reported_ = false;

@@ -105,7 +105,8 @@ TEST_CASE("9: the same without lightweight guards") {
       const std::size_t had = fill_and_end(rt, 40'000);
       if (limit_of_maps < 80'000) CHECK(had < 40'000);
       CHECK(had > std::min<std::size_t>(limit_of_maps, 80'000) / 2 - 1'000);
-      rt.trim();
+      // Also unasked, when the runtime has been idle for a second.
+      if (turn != 1) rt.trim();
       CHECK(settles([&] { return map_count() <= start + 100; }));
     }
   }
