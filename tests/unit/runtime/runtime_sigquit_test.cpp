@@ -51,7 +51,7 @@ struct sigaction present() {
 }  // namespace
 
 TEST_CASE("SIGQUIT dumps every runtime that wants it, and the process goes on") {
-  std::signal(SIGQUIT, SIG_DFL);  // a shell may have started us with it ignored
+  ::signal(SIGQUIT, SIG_DFL);  // a shell may have started us with it ignored
   lines first, second, third;
   {
     lagom::runtime one(options(first)), two(options(second));
