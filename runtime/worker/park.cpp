@@ -211,7 +211,13 @@ io_home current_io() noexcept {
   return {&w->poller(), &w->core.descriptors};
 }
 
+// Once f is pushed it may run and end, and the runtime with it, before we are through: a thread that is not of this runtime
+// is counted while it is here, and the end waits for it (runtime_core::terminate). f keeps the runtime alive until the push.
 void worker::send(fiber_block& f) noexcept {
+  runtime_core& mine = core;
+  const worker* here = current_worker();
+  const bool is_visitor = !here || &here->core != &mine;
+  if (is_visitor) mine.visitors.fetch_add(1, std::memory_order_relaxed);  // published by the push
   // Who only moves on has waited all the time. Published by the push.
   if (f.arrival != scheduler::joining::migrated) f.state_since.store(os::monotonic_ns(), std::memory_order_relaxed);
   inbox_.push(f);
@@ -222,6 +228,7 @@ void worker::send(fiber_block& f) noexcept {
     resched_.store(true, std::memory_order_relaxed);
     core.overseer.nudge();
   }
+  if (is_visitor) mine.visitors.fetch_sub(1, std::memory_order_release);  // our last touch; pairs with terminate()
 }
 
 }  // namespace detail

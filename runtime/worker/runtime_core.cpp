@@ -153,6 +153,7 @@ void runtime_core::terminate() noexcept {
   for (const auto& w : workers) w->notify();
   for (os::native_thread& t : threads_) t.join();
   threads_.clear();
+  while (visitors.load(std::memory_order_acquire) != 0) os::thread_yield();  // pairs with worker::send(); it is short
 }
 
 void runtime_core::shut_down() noexcept {

@@ -127,6 +127,7 @@ class runtime_core {
   std::atomic<std::uint64_t> uncaught{0}, spawned_outside{0}, abandoned{0};
   std::atomic<std::size_t> stack_used_max{0};
   std::atomic<std::uint32_t> next_worker{0};
+  std::atomic<std::uint32_t> visitors{0};     // threads of others inside worker::send()
   std::stop_source stop_source;
 
  private:

@@ -10,6 +10,7 @@
 #include <lagom/io.hpp>
 
 #include "scenario.hpp"
+#include "unit/runtime/sanitizer.hpp"
 
 using namespace lagom::tests;
 
@@ -111,7 +112,8 @@ TEST_CASE("22b: ready fibers, sleepers and socket waiters go on elsewhere while 
   log_lines said;
   check_lateness(lateness_behind_rude_fiber(2, said));
   CHECK(said.count("has held worker") == 1);
-  CHECK(said.count("rude_code_test") > 0);  // where it is: at least the file
+  // Where it is: at least the file. TSan delivers no signal to a loop that calls nothing.
+  if (!under_thread_sanitizer) CHECK(said.count("rude_code_test") > 0);
 }
 
 TEST_CASE("22b with one worker: a substitute comes, and goes when it is no longer needed") {

@@ -50,10 +50,11 @@ TEST_CASE("16b: a hundred sleepers with short work leave a burner its weight's s
   contest all(rt);
   contestant& burner = all.burner();
   for (int i = 0; i < 100; ++i) all.worker({}, 2ms, 50ms);
-  all.measure(window(3s, 20s));
+  const auto length = is_long() ? 20s : 3s;  // ten turns of the burner, also in the short form
+  all.measure(length);
   all.finish();
-  // They want four times what there is, so nothing is left over and its weight counts: 1 of 101.
-  CHECK(burner.share >= 0.99);
+  // They want four times what there is, so nothing is left over and its weight counts: 1 of 101, but for a turn at the edge.
+  CHECK(burner.share >= 100.0 / 101 - 100 * milliseconds(3ms) / milliseconds(length));
   CHECK(percentile(burner.gaps_ms, 100) <= milliseconds(limit(500ms)));
 }
 
