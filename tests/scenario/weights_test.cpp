@@ -27,7 +27,8 @@ void check_shares(const std::vector<int>& nices) {
     CAPTURE(nices[i]);
     CHECK(std::abs(burners[i]->share - 100 * part) <= std::max(3.0, 15 * part));
     // At most a slice per turn, so at most slice / part - slice between two turns.
-    const double gap = percentile(burners[i]->gaps_ms, burners[i]->gaps_ms.size() < 200 ? 95 : 99);
+    // Of a light one there are eight gaps in two seconds: the longest of them says more about the machine.
+    const double gap = percentile(burners[i]->gaps_ms, burners[i]->gaps_ms.size() >= 200 ? 99 : is_long() ? 95 : 75);
     const double turn = slice + all.longest_taken_ms();
     const double implied = turn / part - turn;
     CHECK(gap <= (implied + 2 * slice) * (is_short() ? 10 : 1));
