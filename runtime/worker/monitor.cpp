@@ -81,18 +81,20 @@ bool monitor::look(std::int64_t now) {
 bool monitor::attend(worker& w, std::int64_t now) {
   sight& s = seen_[w.index];
   const std::uint64_t progress = w.progress();
-  const bool is_idle = core_.idle.is_idle(w.index);
-  const bool held = progress == s.progress && !is_idle && w.running();
+  // It may also stand still between two fibers, in a callback of the user's or without a CPU: then others may help, but
+  // nobody is rude.
+  const bool stands_still = progress == s.progress && !core_.idle.is_idle(w.index);
+  const bool held = stands_still && w.running();
   if (!held) {
-    s = {progress, now, 0, 0, false};
+    s = {.progress = progress, .held_since = now};
     if (w.is_held()) w.set_held(false);
   } else {
-    if (s.cpu_used == 0) {
+    if (s.cpu_used < 0) {
       s.held_since = now;  // may be later than it was, but goes with the other
       s.cpu_used = os::cpu_ns_of_thread(w.thread_id());
     }
-    if (w.timers().next_expiry() <= now) w.timers().fire(os::monotonic_ns());
   }
+  if (stands_still && w.timers().next_expiry() <= now) w.timers().fire(os::monotonic_ns());
   const bool has_work = w.waiting() > 0 || w.has_mail();
   if (!has_work) {
     s.waiting_since = 0;
@@ -102,7 +104,7 @@ bool monitor::attend(worker& w, std::int64_t now) {
   if (held && rescue(w, now)) return true;
   if (!has_work) return false;
   if (!core_.idle.any()) return held;
-  if (!held && !w.is_overloaded()) return true;
+  if (!stands_still && !w.is_overloaded()) return true;
   const unsigned helper = core_.idle.claim_any((w.index + 1) % static_cast<unsigned>(core_.workers.size()));
   if (helper == idle_workers::none) return true;
   core_.searchers.fetch_add(1, std::memory_order_relaxed);  // a hint: it limits, it guards nothing

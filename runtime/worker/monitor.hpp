@@ -36,7 +36,7 @@ class monitor {
     std::uint64_t progress = 0;
     std::int64_t held_since = 0;     // no progress since
     std::int64_t waiting_since = 0;  // something waits behind it since; 0: nothing
-    std::int64_t cpu_used = 0;       // by its thread, when held_since was first found; 0: not looked at yet
+    std::int64_t cpu_used = -1;      // by its thread, when held_since was first found; -1: not looked at yet
     bool is_reported = false;
   };
 
