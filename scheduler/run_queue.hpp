@@ -77,6 +77,7 @@ class run_queue {
   [[nodiscard]] entity* current() const { return current_; }
   [[nodiscard]] std::size_t queued() const { return queued_; }               // current and delayed ones included
   [[nodiscard]] std::size_t runnable() const { return queued_ - delayed_; }  // current included
+  [[nodiscard]] std::int64_t total_weight() const { return total_weight_; }  // of all queued, scaled; a measure of load
   [[nodiscard]] bool need_resched() const { return need_resched_; }
   void request_resched() { need_resched_ = true; }  // until the next pick
   // The current entity is within its window of run to parity.
