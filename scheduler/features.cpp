@@ -27,6 +27,7 @@ constexpr flag_name flags[] = {
     {"delay_dequeue", &features::delay_dequeue},
     {"delay_zero", &features::delay_zero},
     {"repay_asleep", &features::repay_asleep},
+    {"cut_idle_credit", &features::cut_idle_credit},
 };
 
 struct duration_name {
@@ -38,6 +39,7 @@ struct duration_name {
 };
 constexpr nanos longest_overrun = 1'000'000'000'000;
 constexpr std::string_view slice_values = "nanoseconds, 1 to 4000000000";
+constexpr std::string_view stint_values = "nanoseconds, 0 to 4000000000";
 constexpr std::string_view overrun_values = "nanoseconds, 0 to 1000000000000";
 static_assert(slice_limit == 4'000'000'000);
 constexpr duration_name durations[] = {
@@ -47,6 +49,7 @@ constexpr duration_name durations[] = {
     {"debt_granularity", &features::debt_granularity, 0, longest_overrun, overrun_values},
     {"wakeup_granularity", &features::wakeup_granularity, 0, longest_overrun, overrun_values},
     {"yield_granularity", &features::yield_granularity, 0, longest_overrun, overrun_values},
+    {"idle_stint", &features::idle_stint, 0, slice_limit, stint_values},
     {"slice_min", &features::slice_min, 1, slice_limit, slice_values},
     {"slice_max", &features::slice_max, 1, slice_limit, slice_values},
 };

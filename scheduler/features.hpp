@@ -74,6 +74,10 @@ struct features {
   // sleeper had stayed. No Linux has this; it replaces delay_dequeue at a fraction of its cost.
   // tests/unit/scheduler/placement_test.cpp
   bool repay_asleep = false;
+  // An idle entity that wakes while others than idle ones are queued comes without credit. Its weight makes the credit
+  // long on the virtual line: it would run at once, again and again, beside work that should not notice it. No Linux
+  // has this since EEVDF. tests/unit/scheduler/idle_test.cpp
+  bool cut_idle_credit = false;
   // tests/golden/run_queue/11_lag_clamp_max_slice.json, 12_lag_clamp_own_slice.json
   lag_rule lag_limit = lag_rule::longest_slice;
   // tests/golden/run_queue/36_yield_forfeit.json, 37_yield_deadline_old.json, 38_yield_storm.json
@@ -100,6 +104,10 @@ struct features {
   // turn would search a tree for the next eligible one (1,000 fibers: 2,200 -> 510 instructions). Still bounded: having
   // forfeited, one owes a whole request. 0, as in Linux: the strict rule. tests/unit/scheduler/preemption_test.cpp
   nanos yield_granularity = 0;
+  // An idle entity asks for no more than this at a time while others than idle ones are queued: who finds it running waits
+  // one such stint, not a slice. Its share stays, in shorter turns. 0, as in Linux since EEVDF (5.16 to 6.5 had
+  // 0.75 ms): it asks for its slice. tests/unit/scheduler/idle_test.cpp
+  nanos idle_stint = 0;
   // Custom slices are clamped to this range. tests/golden/run_queue/29_slice_change_mid_request.json
   nanos slice_min = 100'000;
   // The other end of the range.
@@ -137,6 +145,8 @@ struct features {
     f.debt_granularity = 10'000'000'000;
     f.wakeup_granularity = 20'000;
     f.yield_granularity = 20'000;
+    f.idle_stint = 50'000;
+    f.cut_idle_credit = true;
     f.slice_min = 1'000;
     return f;
   }

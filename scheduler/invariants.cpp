@@ -11,6 +11,7 @@ struct totals {
   std::int64_t weight = 0;
   std::uint32_t queued = 0;
   std::uint32_t delayed = 0;
+  std::uint32_t idle = 0;
   std::uint32_t eligible = 0;
   std::uint32_t shortest = UINT32_MAX;
   std::uint32_t longest = 0;
@@ -26,7 +27,8 @@ void run_queue::check_invariants() const {
     assert(e.share.scaled > 0);
     assert(e.slice > 0);
     assert(e.slice <= slice_limit);
-    assert(e.request == to_virtual(e.slice, e.share));
+    assert(e.request == to_virtual(e.slice, e.share) || e.kind == policy::idle);
+    assert(e.kind != policy::idle || e.request <= to_virtual(e.slice, e.share));
     assert(!e.deadline_is_relative);
     assert(e.owes_to == nullptr);
     assert(e.sequence <= last_sequence_);
@@ -38,6 +40,7 @@ void run_queue::check_invariants() const {
     all.weight += e.share.scaled;
     ++all.queued;
     all.delayed += e.delayed ? 1 : 0;
+    all.idle += e.kind == policy::idle && !e.delayed ? 1 : 0;
     all.eligible += is_eligible(e) ? 1 : 0;
     all.shortest = std::min(all.shortest, e.slice);
     all.longest = std::max(all.longest, e.slice);
@@ -46,6 +49,7 @@ void run_queue::check_invariants() const {
   assert(all.weight == total_weight_);
   assert(all.queued == queued_);
   assert(all.delayed == delayed_);
+  assert(all.idle == idle_);
   assert(buddy_ == nullptr || buddy_->on_rq);
   if (queued_ == 0) {
     assert(offsets_ == 0);

@@ -56,6 +56,7 @@ void run_queue::wake_delayed(entity& e) {
   } else {
     e.delayed = false;
     --delayed_;
+    idle_ += e.kind == policy::idle ? 1 : 0;
   }
 }
 

@@ -85,6 +85,36 @@ __attribute__((noinline)) void run_queue::account_long(entity& e, nanos ran) {
   e.is_window_open = false;
 }
 
+// An idle entity wakes.
+__attribute__((noinline)) void run_queue::cut_credit(entity& e) {
+  if (knobs_.cut_idle_credit && is_work_beside_idle()) {
+    e.vlag = std::min(e.vlag, virtual_span{0});
+  }
+}
+
+// An idle entity begins its next request. If it is still owed service, the short one would be due before anybody else's,
+// and the next one too: so beside other work it counts from V.
+__attribute__((noinline)) void run_queue::renew_idle(entity& e) {
+  set_request(e, e.slice);
+  virtual_time from = e.vruntime;
+  if (knobs_.idle_stint != 0 && is_work_beside_idle()) {
+    const virtual_time v = virtual_now();
+    from = is_before(e.vruntime, v) ? v : e.vruntime;
+  }
+  e.virtual_deadline = from + e.request;
+}
+
+// An idle entity is about to run, or to run on. Its request may be from a time when nobody else was here.
+__attribute__((noinline)) void run_queue::shorten_request(entity& e) {
+  if (knobs_.idle_stint == 0 || !is_work_beside_idle()) {
+    return;
+  }
+  e.virtual_deadline = earlier(e.virtual_deadline, e.vruntime + to_virtual(knobs_.idle_stint, e.share));
+  if (knobs_.window != window_rule::request) {
+    e.window = earlier(e.window, e.virtual_deadline);
+  }
+}
+
 __attribute__((noinline)) entity* run_queue::first_eligible() { return waiting_.first_eligible(virtual_now()); }
 
 // Sleepers that were paying their debt and would be picked: now it is paid.
@@ -169,6 +199,7 @@ void run_queue::dequeue(entity& e, leaving why, nanos now) {
       save_lag(e);
       e.delayed = true;
       ++delayed_;
+      idle_ -= e.kind == policy::idle ? 1 : 0;
       if (buddy_ == &e) {
         buddy_ = nullptr;
       }
@@ -212,6 +243,10 @@ bool run_queue::set_policy(entity& e, policy kind, weight share, nanos now) {
     return false;
   }
   join(e, joining::migrated);
+  if (&e == current_ && kind == policy::idle && knobs_.idle_stint != 0 && is_work_beside_idle()) {
+    need_resched_ = true;  // the others need not wait for the request that it began as one of them
+    return true;
+  }
   return check_preemption(e, joining::migrated);
 }
 

@@ -78,6 +78,8 @@ class run_queue {
   [[nodiscard]] std::size_t queued() const { return queued_; }               // current and delayed ones included
   [[nodiscard]] std::size_t runnable() const { return queued_ - delayed_; }  // current included
   [[nodiscard]] std::int64_t total_weight() const { return total_weight_; }  // of all queued, scaled; a measure of load
+  // Runnable work, all of the idle class. O(1).
+  [[nodiscard]] bool has_only_idle() const { return idle_ != 0 && idle_ == runnable(); }
   [[nodiscard]] bool need_resched() const { return need_resched_; }
   void request_resched() { need_resched_ = true; }  // until the next pick
   // The current entity is within its window of run to parity.
@@ -132,6 +134,7 @@ class run_queue {
   inline void tighten_window(entity& e);
   inline bool preempts_by_pick(entity& e, joining why);
   inline bool check_preemption(entity& e, joining why);
+  [[nodiscard]] bool is_work_beside_idle() const { return idle_ != runnable(); }
   inline bool save_lag(entity& e);
   inline void join(entity& e, joining why);
   inline void leave(entity& e, leaving why);
@@ -157,6 +160,9 @@ class run_queue {
   entity* drop_sleepers(entity& sleeper, honour what);
   void account_long(entity& e, nanos ran);
   void renew_far(entity& e);
+  void cut_credit(entity& e);
+  void renew_idle(entity& e);
+  void shorten_request(entity& e);
   [[nodiscard]] virtual_span key(const entity& e) const { return e.vruntime - origin_; }
   [[nodiscard]] nanos shortest_queued_slice() const;
   [[nodiscard]] nanos longest_queued_slice() const;
@@ -174,6 +180,7 @@ class run_queue {
 
   std::uint32_t queued_ = 0;
   std::uint32_t delayed_ = 0;
+  std::uint32_t idle_ = 0;  // of the idle class and runnable
   bool need_resched_ = false;
   waiting waiting_;
   features knobs_;

@@ -48,6 +48,11 @@ inline void run_queue::set_request(entity& e, nanos slice) {
   assert(slice <= slice_limit);
   e.slice = static_cast<std::uint32_t>(slice);
   e.request = to_virtual(slice, e.share);
+  if (e.kind == policy::idle) [[unlikely]] {
+    // The slice stays what it was: a short one would shorten everybody's protection.
+    const bool is_short = knobs_.idle_stint != 0 && is_work_beside_idle();
+    e.request = to_virtual(is_short ? std::min(slice, knobs_.idle_stint) : slice, e.share);
+  }
 }
 
 // A new request begins at the current vruntime: an overrun shifts all later virtual deadlines, nothing is caught up.
@@ -57,6 +62,9 @@ inline void run_queue::renew(entity& e) {
   }
   assert(e.request.ticks > 0);
   e.virtual_deadline = e.vruntime + e.request;
+  if (e.kind == policy::idle) [[unlikely]] {
+    renew_idle(e);
+  }
   // The origin follows V when the current entity has left it far behind, so that offsets_ mostly fits in 64 bits.
   constexpr std::int64_t slack = std::int64_t{1} << 36;
   if (key(e) > virtual_span{slack} || key(e) < virtual_span{-slack}) [[unlikely]] {
@@ -201,6 +209,9 @@ inline entity* run_queue::choose_runnable(honour what) {
 inline entity* run_queue::switch_to(entity* next) {
   need_resched_ = false;
   if (next == current_) {
+    if (next != nullptr && next->kind == policy::idle) [[unlikely]] {
+      shorten_request(*next);
+    }
     if (next != nullptr && knobs_.repick_protect) [[unlikely]] {
       protect(*next);
     }
@@ -216,6 +227,9 @@ inline entity* run_queue::switch_to(entity* next) {
   if (next != nullptr) {
     if (buddy_ == next) [[unlikely]] {
       buddy_ = nullptr;
+    }
+    if (next->kind == policy::idle) [[unlikely]] {
+      shorten_request(*next);
     }
     protect(*next);
   }
@@ -240,6 +254,9 @@ inline void run_queue::join(entity& e, joining why) {
   assert(e.where == place::nowhere);
   const virtual_time v = virtual_now();
   move_origin(v);
+  if (e.kind == policy::idle && why == joining::woken) [[unlikely]] {
+    cut_credit(e);
+  }
   set_request(e, e.has_custom_slice ? e.slice : knobs_.base_slice);
   e.vruntime = total_weight_ == 0 || !knobs_.place_lag || e.vlag.ticks == 0 ? v
                : e.owes_to == this && why == joining::woken
@@ -256,6 +273,9 @@ inline void run_queue::join(entity& e, joining why) {
   e.on_rq = true;
   ++queued_;
   delayed_ += e.delayed ? 1 : 0;
+  if (e.kind == policy::idle) [[unlikely]] {
+    idle_ += e.delayed ? 0 : 1;
+  }
   add_to_sums(e);
   if (&e != current_) [[likely]] {
     insert(e);
@@ -269,6 +289,9 @@ inline void run_queue::take_out(entity& e) {
     waiting_.erase(e);
   }
   e.on_rq = false;
+  if (e.kind == policy::idle) [[unlikely]] {
+    idle_ -= e.delayed ? 0 : 1;
+  }
   --queued_;
   assert(!e.delayed || delayed_ > 0);
   delayed_ -= e.delayed ? 1 : 0;

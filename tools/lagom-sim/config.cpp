@@ -84,6 +84,7 @@ void read_flags(const fields& from, features& knobs) {
   knobs.repick_protect = from.flag_or("repick_protect", knobs.repick_protect);
   knobs.fork_preempt = from.flag_or("fork_preempt", knobs.fork_preempt);
   knobs.repay_asleep = from.flag_or("repay_asleep", knobs.repay_asleep);
+  knobs.cut_idle_credit = from.flag_or("cut_idle_credit", knobs.cut_idle_credit);
 }
 
 features read_preset(const fields& from) {
@@ -105,8 +106,8 @@ config read_config(const json& object) {
   from.allow_only({"preset", "rtp", "base_slice", "norm_slice", "tick", "wakeup_granularity",
                    "yield_granularity", "slice_min", "slice_max", "place_lag",
                    "place_deadline_initial", "place_rel_deadline", "delay_dequeue", "delay_zero", "preempt_short",
-                   "wakeup_preemption", "pick_buddy", "repick_protect", "fork_preempt", "repay_asleep", "lag_limit",
-                   "yield_mode", "delayed_lag", "resched", "state", "frac_bits", "unit", "arith"});
+                   "wakeup_preemption", "pick_buddy", "repick_protect", "fork_preempt", "repay_asleep",
+                   "cut_idle_credit", "idle_stint", "lag_limit", "yield_mode", "delayed_lag", "resched", "state", "frac_bits", "unit", "arith"});
   config result;
   features& knobs = result.knobs;
   knobs = read_preset(from);
@@ -115,6 +116,7 @@ config read_config(const json& object) {
   read_flags(from, knobs);
   knobs.base_slice = from.integer_or("base_slice", knobs.base_slice, 1, scheduler::slice_limit);
   knobs.norm_slice = from.integer_or("norm_slice", knobs.norm_slice, 1, scheduler::slice_limit);
+  knobs.idle_stint = from.integer_or("idle_stint", knobs.idle_stint, 0, scheduler::slice_limit);
   knobs.slice_min = from.integer_or("slice_min", knobs.slice_min, 1, scheduler::slice_limit);
   knobs.slice_max = from.integer_or("slice_max", knobs.slice_max, 1, scheduler::slice_limit);
   if (knobs.slice_min > knobs.slice_max) {

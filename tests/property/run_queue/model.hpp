@@ -25,7 +25,7 @@ inline wide floor_div(wide a, wide b) { return a / b - (a % b < 0 ? 1 : 0); }
 struct model_entity {
   wide w = 1024;
   nanos slice = 0, exec = 0;
-  wide v = 0, d = 0, vlag = 0, window = 0;
+  wide v = 0, d = 0, vlag = 0, window = 0, request = 0;
   bool custom = false, idle = false, batch = false, on_rq = false, delayed = false, relative = false, open = false;
   std::uint64_t seq = 0;
   bool owes = false;  // parked in debt on this queue
@@ -67,6 +67,10 @@ class model {
   model_entity* pick() {
     model_entity* next = choose_live(true);
     need_resched = false;
+    if (next != nullptr && next->idle && f.idle_stint != 0 && work_beside_idle()) {
+      next->d = std::min(next->d, next->v + virt(f.idle_stint, next->w));
+      if (f.window != window_rule::request) next->window = std::min(next->window, next->d);
+    }
     if (next == curr) {
       if (next != nullptr && f.repick_protect) protect(*next, false);
       return next;
@@ -125,7 +129,7 @@ class model {
   void yield() {
     if (count() < 2) return;
     if (f.yield_mode == yield_rule::deadline) {
-      curr->d += virt(curr->slice, curr->w);
+      curr->d += curr->request;
     } else if (f.yield_mode == yield_rule::forfeit_always ||
                sum_wv() >= (curr->v - virt(f.yield_granularity, curr->w)) * sum_w()) {
       curr->v = curr->d;
@@ -152,6 +156,7 @@ class model {
     if (was) leave(e, false);
     e.custom = slice != 0;
     e.slice = slice != 0 ? std::clamp(slice, f.slice_min, f.slice_max) : f.base_slice;
+    set_request(e);
     if (was) place(e, false, false);
   }
 
@@ -162,11 +167,16 @@ class model {
     set_weight(e, w);
     if (!was) return false;
     place(e, false, false);
+    if (&e == curr && idle && f.idle_stint != 0 && work_beside_idle()) return need_resched = true;
     return check_preemption(e, false);
   }
 
   bool is_protected(const model_entity& e) const {
     return f.window == window_rule::request ? f.run_to_parity && e.open && e.window == e.d : e.v < e.window;
+  }
+
+  bool has_only_idle() const {
+    return !work_beside_idle() && sum([](const model_entity& e) { return wide{!e.delayed}; }) != 0;
   }
 
  private:
@@ -190,6 +200,15 @@ class model {
     return virt(f.lag_limit == lag_rule::twice_own_slice ? std::max(2 * e.slice, granularity) : longest() + granularity, e.w);
   }
 
+  // Somebody of another class could run.
+  bool work_beside_idle() const {
+    return sum([](const model_entity& e) { return wide{!e.idle && !e.delayed}; }) != 0;
+  }
+  void set_request(model_entity& e) const {
+    const bool is_short = e.idle && f.idle_stint != 0 && work_beside_idle();
+    e.request = virt(is_short ? std::min(e.slice, f.idle_stint) : e.slice, e.w);
+  }
+
   // The one place where the line wraps in the model too: nobody knows how often it did while e slept.
   wide ahead(const model_entity& e) const { return static_cast<std::int64_t>(static_cast<std::uint64_t>(e.v - V())); }
 
@@ -211,6 +230,8 @@ class model {
   void place(model_entity& e, bool initial, bool woken) {
     const wide v = V(), W = sum_w();
     if (!e.custom) e.slice = f.base_slice;
+    set_request(e);
+    if (e.idle && woken && f.cut_idle_credit && work_beside_idle()) e.vlag = std::min<wide>(e.vlag, 0);
     wide to = v;
     if (W != 0 && f.place_lag) {
       to = v - e.vlag * (W + e.w) / W;
@@ -218,9 +239,8 @@ class model {
       if (woken && e.owes) to = std::max(v, std::min(to, v + ahead(e)));
     }
     e.v = to;
-    const wide request = virt(e.slice, e.w);
     e.d = f.place_rel_deadline && e.relative ? e.d + e.v
-                                             : e.v + (initial && f.place_deadline_initial ? request / 2 : request);
+                                             : e.v + (initial && f.place_deadline_initial ? e.request / 2 : e.request);
     e.relative = e.owes = false;
     e.seq = ++seq_;
     e.on_rq = true;
@@ -228,7 +248,8 @@ class model {
 
   void renew(model_entity& e) {
     if (!e.custom) e.slice = f.base_slice;
-    e.d = e.v + virt(e.slice, e.w);
+    if (e.idle || e.request != virt(e.slice, e.w)) set_request(e);
+    e.d = (e.idle && f.idle_stint != 0 && work_beside_idle() ? std::max(e.v, V()) : e.v) + e.request;
   }
 
   void set_weight(model_entity& e, wide w) {
@@ -249,6 +270,7 @@ class model {
     }
     e.vlag = e.vlag * old / w;
     e.w = w;
+    if (e.slice > 0) set_request(e);
     if (e.on_rq) e.v = v - e.vlag;
   }
 

@@ -27,6 +27,7 @@ class history {
     constexpr std::size_t sizes[] = {1, 2, 3, 5, 17, 40, 150, 1000};
     most_ = sizes[below(8)];
     uniform_ = below(3) == 0;
+    idle_percent_ = chance(30) ? 50 : 5;
   }
 
   bool run() {
@@ -67,6 +68,8 @@ class history {
     if (chance(20)) f.delayed_lag = static_cast<delayed_rule>(below(2));
     if (chance(10)) f.wakeup_granularity = chance(50) ? 0 : 300'000;
     if (chance(10)) f.yield_granularity = chance(50) ? 0 : 2'000'000;
+    if (chance(30)) f.idle_stint = chance(50) ? 0 : 20'000;
+    if (chance(20)) f.cut_idle_credit = !f.cut_idle_credit;
     if (chance(20)) f.credit_granularity = f.debt_granularity = 0;
     return f;
   }
@@ -87,7 +90,7 @@ class history {
     p.ideal->w = random_weight();
     p.real.share = weight::of_units(static_cast<std::uint32_t>(p.ideal->w));
     p.ideal->batch = p.is_batch = !uniform_ && chance(5);
-    p.ideal->idle = !uniform_ && chance(5);
+    p.ideal->idle = !uniform_ && chance(idle_percent_);
     p.real.kind = kind_of(p.ideal->idle, p.is_batch);
     set_slice(p, random_slice());
     join(p, joining::spawned);
@@ -200,6 +203,7 @@ class history {
     expect(queue_.virtual_now().ticks == static_cast<std::uint64_t>(model_.V()), "V");
     expect(queue_.need_resched() == model_.need_resched, "need_resched");
     expect(static_cast<int>(queue_.queued()) == model_.count(), "the number queued");
+    expect(queue_.has_only_idle() == model_.has_only_idle(), "only idle");
     const wide s = model_.sum_wv(), w = model_.sum_w();
     for (const pair& p : pairs_) {
       const model_entity& m = *p.ideal;
@@ -225,6 +229,7 @@ class history {
   std::deque<pair> pairs_;
   std::size_t most_ = 1;
   bool uniform_ = false;
+  std::uint64_t idle_percent_ = 5;
   nanos now_ = 0;
   int step_ = 0;
   bool is_right_ = true;
