@@ -224,6 +224,10 @@ features_parse_result features::parse(std::string_view text, const features& bas
     if (part.empty()) {
       continue;
     }
+    if (const auto whole = preset(part)) {
+      result.value = *whole;
+      continue;
+    }
     std::string_view value = part;
     const std::string_view name = next_part(value, '=');
     result.error = name.size() == part.size() ? set_flag(result.value, name)

@@ -156,7 +156,8 @@ struct features {
   [[nodiscard]] static std::span<const std::string_view> preset_names();
 
   // Comma-separated changes to `base`: "no_run_to_parity,delay_dequeue,base_slice=200000,window=request". Durations are
-  // in nanoseconds. Empty text changes nothing; spaces around names are skipped.
+  // in nanoseconds. The name of a preset sets all knobs and belongs in front: "linux-6.18,no_delay_dequeue". Empty text
+  // changes nothing; spaces around names are skipped.
   [[nodiscard]] static features_parse_result parse(std::string_view text, const features& base);
   [[nodiscard]] static features_parse_result parse(std::string_view text);  // base: runtime()
 

@@ -21,7 +21,7 @@ class UsageErrors(unittest.TestCase):
     """Status 2, nothing on stdout, one line that says what was wrong and what would be right."""
 
     CASES = {
-        (): "messaging pipe yield spawn",
+        (): "messaging pipe yield spawn scenario",
         ("mesaging",): "there is no workload 'mesaging'",
         ("messaging", "-g", "0"): "from 1 to",
         ("messaging", "-g", "1000000000"): "from 1 to",
@@ -41,6 +41,9 @@ class UsageErrors(unittest.TestCase):
         ("yield", "--fibers", "10", "-l", "5"): "too few",
         ("spawn", "--plot", "/no/such/folder/x.svg"): "--plot: /no/such/folder/x.svg cannot be written",
         ("spawn", "--batch", "5", "--fibers", "6"): "same",
+        ("scenario",): "FILE",
+        ("scenario", "/no/such/file.json"): "/no/such/file.json: cannot be read",
+        ("scenario", __file__): "not valid JSON",
     }
 
     def test_refused(self):
@@ -138,6 +141,48 @@ class Json(unittest.TestCase):
         self.assertGreaterEqual(out["results"][0]["seconds"]["median"], 0.2)
         out = json.loads(run("pipe", "-l", "1", "--seconds", "0.01", "--json").stdout)["results"][0]
         self.assertGreaterEqual(out["runs"] * out["seconds"]["max"], 0.01)
+
+
+class Scenario(unittest.TestCase):
+    SCENARIO = {
+        "name": "small", "duration_ns": 200_000_000, "warmup_ns": 10_000_000, "cpu": 0,
+        "phases_ns": [10_000_000, 100_000_000, 200_000_000],
+        "threads": [
+            {"name": "busy", "count": 2, "pattern": {"type": "busy"}},
+            {"name": "light", "nice": 19, "pattern": {"type": "yield", "run_ns": 1000}},
+            {"name": "sleeper", "policy": "batch", "pattern": {"type": "periodic", "run_ns": 10_000, "period_ns": 1_000_000}},
+            {"name": "napper", "pattern": {"type": "run_sleep", "run_ns": 10_000, "sleep_ns": 1_000_000}},
+            {"name": "left", "pattern": {"type": "pingpong", "peer": "right", "run_ns": 10_000, "first": True}},
+            {"name": "right", "pattern": {"type": "pingpong", "peer": "left", "run_ns": 10_000}},
+            {"name": "parent", "pattern": {"type": "fork", "run_ns": 10_000, "period_ns": 5_000_000}}]}
+
+    def test_every_pattern_leaves_its_traces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "small.json"
+            path.write_text(json.dumps(self.SCENARIO))
+            raw = pathlib.Path(folder) / "bursts.csv"
+            done = run("scenario", str(path), "--backend", "both", "--json", "--raw", str(raw))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(raw.read_text().startswith("thread,start_ns,end_ns,served_ns\nbusy0,"))
+            text = run("scenario", str(path), "--features", "linux-6.18", "--slice", "1400")
+            self.assertIn("# small on fibers: 0.2 s measured", text.stdout)
+        for line in done.stdout.splitlines():
+            report = json.loads(line)
+            self.assertEqual((report["scenario"], report["measured_ns"]), ("small", 190_000_000))
+            threads = {thread["name"]: thread for thread in report["threads"]}
+            self.assertEqual(list(threads), ["busy0", "busy1", "light", "sleeper", "napper", "left", "right", "parent"])
+            self.assertAlmostEqual(sum(thread["share_of_scenario"] for thread in threads.values()), 1, places=6)
+            for name, thread in threads.items():
+                with self.subTest(backend=line[:40], thread=name):
+                    self.assertGreater(thread["loops"], 0)
+                    self.assertGreater(thread["cpu_ns"], 0)
+                    self.assertGreater(thread["slice_ns"], 0)
+                    self.assertEqual(len(thread["phase_share"]), 2)
+            for name in ("sleeper", "napper"):
+                self.assertGreater(threads[name]["wake"]["n"], 10)
+            self.assertGreater(threads["parent"]["child_start"]["n"], 5)
+            self.assertGreater(threads["busy0"]["gap"]["n"], 0)
+            self.assertEqual(threads["sleeper"]["policy"], "batch")
 
 
 class FailedRuns(unittest.TestCase):

@@ -16,6 +16,7 @@
 
 #include "plot.hpp"
 #include "report.hpp"
+#include "scenario_command.hpp"
 #include "schedule.hpp"
 #include "workload.hpp"
 
@@ -40,9 +41,9 @@ struct command {
 std::string list_of_workloads() {
   std::string out;
   for (const auto& entry : workloads()) {
-    out += fmt::format("{}{}", out.empty() ? "" : " ", entry.name);
+    out += fmt::format("{} ", entry.name);
   }
-  return out;
+  return out + "scenario";
 }
 
 /// The first word that is no option must be a workload; said here, as the parser would call it merely unexpected.
@@ -51,7 +52,7 @@ std::string judge_workload(int argc, char** argv) {
     return fmt::format("which workload? One of: {}; lagom-bench --help tells more", list_of_workloads());
   }
   const std::string_view first = argv[1];
-  if (first.empty() || first.front() == '-') {
+  if (first.empty() || first.front() == '-' || first == "scenario") {
     return {};
   }
   for (const auto& entry : workloads()) {
@@ -125,6 +126,18 @@ int execute(command& chosen) {
   return std::fflush(stdout) == 0 ? exit_done : exit_run_failed;
 }
 
+int execute(const scenario_command& chosen) {
+  try {
+    chosen.execute();
+  } catch (const usage_error& e) {
+    return refuse(fmt::format("scenario: {}", e.what()));
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "lagom-bench: scenario: {}\n", e.what());
+    return exit_run_failed;
+  }
+  return std::fflush(stdout) == 0 ? exit_done : exit_run_failed;
+}
+
 int run(int argc, char** argv) {
   if (const auto trouble = judge_workload(argc, argv); !trouble.empty()) {
     return refuse(trouble);
@@ -145,6 +158,7 @@ int run(int argc, char** argv) {
     added.what->add_options(*added.parser);
     add_common_options(*added.parser, added.options);
   }
+  const scenario_command scenario(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -152,6 +166,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     const std::string_view first = argv[1];
     return refuse(fmt::format("{}; see lagom-bench {} --help", e.what(), first.front() == '-' ? "WORKLOAD" : first));
+  }
+  if (scenario.is_chosen()) {
+    return execute(scenario);
   }
   for (auto& each : commands) {
     if (each.parser->parsed()) {

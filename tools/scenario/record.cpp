@@ -31,7 +31,7 @@ void thread_log::end_burst(nanos at, nanos foreign_part) {
     return;
   }
   open_.end = at;
-  open_.served = at - open_.begin - foreign_part;
+  open_.served = at - open_.begin - (subtracts_foreign ? foreign_part : 0);
   burst_length.add(at - open_.begin);
   if (open_.is_woken) {
     first_burst.add(at - open_.begin);

@@ -60,6 +60,7 @@ class thread_log {
   samples wake{}, response{}, burst_length{}, first_burst{}, gap{}, child_start{};
   std::vector<burst> bursts{};  ///< the first ones, up to a limit
   bool is_complete = true;      ///< `bursts` has them all
+  bool subtracts_foreign = true;  ///< the scheduler does not count what others take as service
   std::vector<std::int64_t> bursts_on_cpu{};
   std::int64_t loops = 0;
   nanos foreign = 0;

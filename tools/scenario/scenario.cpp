@@ -22,6 +22,21 @@ unsigned scenario::cpus() const {
   return static_cast<unsigned>(greatest) + 1;
 }
 
+unsigned scenario::workers() const {
+  const bool is_single = std::all_of(threads.begin(), threads.end(), [this](const thread_spec& thread) {
+    return thread.cpu == threads.front().cpu && thread.cpu != any_cpu;
+  });
+  return is_single ? 1 : cpus();
+}
+
+void scenario::move_to_cpu(int other) {
+  for (auto& thread : threads) {
+    thread.cpu = thread.cpu == cpu ? other : thread.cpu;
+    thread.home_cpu = thread.home_cpu == cpu ? other : thread.home_cpu;
+  }
+  cpu = other;
+}
+
 bool scenario::is_always_busy() const {
   return events.empty() && std::all_of(threads.begin(), threads.end(), [](const thread_spec& thread) {
            return thread.pattern.kind == pattern_kind::busy && thread.start == 0 && thread.cpu != any_cpu;

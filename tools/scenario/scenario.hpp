@@ -73,8 +73,12 @@ struct scenario {
   std::vector<event> events{};  ///< in order of time
   std::vector<thread_spec> threads{};
 
+  /// One if all threads are bound to one CPU, whichever it is. Else the greatest CPU named plus one, and two at least.
+  unsigned workers() const;
   /// Greatest CPU named plus one; at least two if a thread is free to run anywhere.
   unsigned cpus() const;
+  /// Threads that were bound to `cpu` go to another one.
+  void move_to_cpu(int other);
   /// All threads always want to run, from the start to the end, with the attributes they have at the start.
   bool is_always_busy() const;
 };

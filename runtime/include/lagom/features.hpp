@@ -15,7 +15,8 @@ class features {
   features() = default;  ///< the runtime's defaults
 
   /// Comma-separated names, each with an optional "no_" in front or "=value" behind: "no_run_to_parity,delay_dequeue".
-  /// Throws std::invalid_argument naming the wrong part and the names that exist.
+  /// The name of a preset in front sets them all: "linux-6.18,no_delay_dequeue"; there are linux-6.12, linux-6.18, linux-7.1,
+  /// tip-2026-09 and runtime. Throws std::invalid_argument naming the wrong part and the names that exist.
   LAGOM_EXPORT static features parse(std::string_view list);
 
   /// What was parsed, to hand on or to print.

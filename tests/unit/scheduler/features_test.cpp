@@ -25,6 +25,16 @@ TEST_CASE("features: empty text is the base, the later word wins") {
   CHECK(features::parse("no_place_lag,place_lag").value.place_lag);
 }
 
+TEST_CASE("features: a preset's name sets everything before it and nothing after it") {
+  const auto parsed = features::parse("base_slice=5000,linux-6.18,no_delay_dequeue,idle_stint=9");
+  REQUIRE(parsed);
+  CHECK(parsed.value.base_slice == features::linux_6_18().base_slice);
+  CHECK(parsed.value.lag_limit == lag_rule::twice_own_slice);
+  CHECK_FALSE(parsed.value.delay_dequeue);
+  CHECK(parsed.value.idle_stint == 9);
+  CHECK(features::parse("linux-5.0").error == features_error::unknown_name);
+}
+
 TEST_CASE("features: every flag can be switched, every listed name exists") {
   const std::string names(features::names());
   std::size_t count = 0;
