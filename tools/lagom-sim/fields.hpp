@@ -27,6 +27,7 @@ class fields {
   [[nodiscard]] std::string text(const char* name) const;
   [[noreturn]] void refuse(const std::string& what) const { throw input_error(where_, what); }
   [[nodiscard]] const std::string& where() const { return where_; }
+  [[nodiscard]] const json& object() const { return object_; }
 
  private:
   const json& object_;

@@ -182,15 +182,18 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
-scenario read_scenario_file(const std::string& path) {
-  json document;
+json read_json_file(const std::string& path) {
   try {
-    document = json::parse(read_text(path));
+    return json::parse(read_text(path));
   } catch (const json::parse_error& e) {
     std::string why = e.what();
     why.erase(0, why.find("] ") == std::string::npos ? 0 : why.find("] ") + 2);
     throw input_error(path, fmt::format("is no JSON: {}", why));
   }
+}
+
+scenario read_scenario_file(const std::string& path) {
+  const json document = read_json_file(path);
   try {
     return read_scenario(document);
   } catch (const input_error& e) {

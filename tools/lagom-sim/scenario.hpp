@@ -71,4 +71,7 @@ scenario read_scenario(const json& document);
 // The same from a file. Throws input_error, also when the file cannot be read or is no JSON.
 scenario read_scenario_file(const std::string& path);
 
+// Any file as JSON. Throws input_error.
+json read_json_file(const std::string& path);
+
 }  // namespace lagom::sim

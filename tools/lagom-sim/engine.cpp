@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lagom::sim {
+
+using scheduler::joining;
+using scheduler::leaving;
+using scheduler::policy;
+
+engine::engine(const workload& what, crew& all, const setup& how, placement& where, const faults& wrong)
+    : what_(what), all_(all), how_(how), where_(where), wrong_(wrong), has_work_(all.workers.size()),
+      overloaded_(all.workers.size()), monitor_tick_(how.monitor_tick), monitor_seen_(all.workers.size()) {
+  populate();
+}
+
+void engine::post(nanos at, event_kind what, std::size_t index) { events_to_come_.push({at, ++order_, what, index}); }
+
+// The worker's next turn; an earlier plan is void.
+void engine::take_turn(worker& w, nanos at) {
+  if (w.turn_at == at && at != now_) {
+    return;
+  }
+  w.turn_at = at;
+  w.turn_order = ++order_;
+  if (at != never) {
+    events_to_come_.push({at, w.turn_order, event_kind::turn, w.index});
+  }
+}
+
+void engine::run() {
+  for (const fiber& f : fibers_) {
+    post(f.spec->start, event_kind::start, f.id);
+  }
+  for (std::size_t i = 0; i < what_.changes.size(); ++i) {
+    post(what_.changes[i].at, event_kind::change, i);
+  }
+  std::vector<nanos> marks = what_.phases;
+  marks.push_back(what_.warmup);
+  for (const nanos at : marks) {
+    post(at, event_kind::mark, 0);
+  }
+  for (std::size_t i = 0; i < periodic_.size(); ++i) {
+    post(periodic_[i].interval, event_kind::periodic, i);
+  }
+  post(monitor_tick_, event_kind::monitor, 0);
+  while (!events_to_come_.empty() && events_to_come_.top().at <= what_.duration) {
+    const event e = events_to_come_.top();
+    events_to_come_.pop();
+    if (e.what == event_kind::turn && e.order != all_.workers[e.index]->turn_order) {
+      continue;
+    }
+    now_ = all_.now = e.at;
+    ++events_;
+    happen(e);
+  }
+  now_ = all_.now = what_.duration;
+  for (const auto& w : all_.workers) {
+    pass_time(*w);
+    if (w->running != nullptr) {
+      w->queue.charge(now_);
+      tell([&](observer& o) { o.stint(*w->running, *w, w->stint_began, now_, departure::displaced); });
+    }
+  }
+  tell([&](observer& o) { o.mark(now_); });
+}
+
+void engine::happen(const event& e) {
+  switch (e.what) {
+    case event_kind::turn: {
+      worker& w = *all_.workers[e.index];
+      w.turn_at = never;
+      return turn(w);
+    }
+    case event_kind::start: return start(fibers_[e.index]);
+    case event_kind::change: return apply(what_.changes[e.index]);
+    case event_kind::monitor: return look_after_all();
+    case event_kind::mark:
+      if (now_ < what_.duration) {
+        for (const auto& w : all_.workers) {
+          pass_time(*w);
+        }
+        tell([&](observer& o) { o.mark(now_); });
+      }
+      return;
+    case event_kind::periodic:
+      periodic_[e.index].what(now_);
+      return post(now_ + periodic_[e.index].interval, event_kind::periodic, e.index);
+  }
+}
+
+// runtime_core::commit, from a plain thread.
+void engine::start(fiber& f) {
+  f.state = stage::runnable;
+  f.since = f.began = f.due = now_;
+  route(f, joining::spawned, nullptr);
+}
+
+// --- changes while running -------------------------------------------------------------------------------------------
+
+void engine::apply(const change& c) {
+  for (fiber& f : fibers_) {
+    if (f.is_measured && name_of(f) == c.who && f.state != stage::ended) {
+      return apply_to(c, f);
+    }
+  }
+}
+
+void engine::apply_to(const change& c, fiber& f) {
+  worker& w = *all_.workers[f.home == nobody ? 0 : f.home];
+  bool wants_pick = false;
+  f.nice = c.nice.value_or(f.nice);
+  const policy kind = c.kind.value_or(f.kind);
+  const scheduler::weight share = kind == policy::idle ? scheduler::idle_weight : scheduler::weight_of_nice(f.nice);
+  if (kind != f.kind) {
+    wants_pick = w.queue.set_policy(f, kind, share, now_);
+  } else if (share != f.share) {
+    wants_pick = w.queue.reweight(f, share, now_);
+  }
+  if (c.slice) {
+    w.queue.set_slice(f, *c.slice, now_);
+  }
+  f.util_min = c.util_min.value_or(f.util_min);
+  f.util_max = c.util_max.value_or(f.util_max);
+  if (c.affinity) {
+    f.allowed = *c.affinity;
+    move_off(f);
+  }
+  w.resched |= wants_pick;
+  w.look_again = now_;
+  publish(w);
+  if (w.running != nullptr) {
+    plan(w);
+  }
+}
+
+// Its worker is no longer among the allowed ones: it moves at once if it waits, else when it comes by.
+void engine::move_off(fiber& f) {
+  if (f.home == nobody || f.may_run_on(f.home)) {
+    return;
+  }
+  worker& w = *all_.workers[f.home];
+  if (w.running == &f) {
+    w.resched = true;
+  } else if (f.on_rq && !f.delayed) {
+    w.queue.dequeue(f, leaving::migrated, now_);
+    route(f, joining::migrated, nullptr);
+  }
+}
+
+// --- the monitor -------------------------------------------------------------------------------------------------------
+
+// monitor::run
+void engine::look_after_all() {
+  const bool all_sleep = all_.idle.count() == all_.workers.size();
+  if (all_sleep && monitor_tick_ >= how_.monitor_tick_max) {
+    monitor_sleeps_ = true;
+    return;
+  }
+  bool soon = false;
+  for (const auto& w : all_.workers) {
+    const bool has_work = w->waiting > 0 || !w->inbox.empty();
+    attend(*w);
+    soon |= has_work;
+  }
+  monitor_tick_ = soon ? how_.monitor_tick : std::min(monitor_tick_ * 2, how_.monitor_tick_max);
+  post(now_ + monitor_tick_, event_kind::monitor, 0);
+}
+
+void engine::nudge_monitor() {
+  if (monitor_sleeps_) {
+    monitor_sleeps_ = false;
+    monitor_tick_ = how_.monitor_tick;
+    post(now_ + monitor_tick_, event_kind::monitor, 0);
+  }
+}
+
+// monitor::attend
+void engine::attend(worker& w) {
+  const bool stands_still = w.steps == monitor_seen_[w.index] && !all_.idle.is_idle(w.index);
+  monitor_seen_[w.index] = w.steps;
+  if (stands_still && w.running != nullptr) {
+    while (w.next_alarm() <= now_) {
+      fiber& f = *w.alarms.front().who;
+      std::pop_heap(w.alarms.begin(), w.alarms.end(), [](const alarm& a, const alarm& b) {
+        return std::pair(a.at, a.order) > std::pair(b.at, b.order);
+      });
+      w.alarms.pop_back();
+      unpark(f, nullptr);
+    }
+  }
+  if ((w.waiting == 0 && w.inbox.empty()) || !all_.idle.any() || wrong_.never_steals) {
+    return;
+  }
+  if (!stands_still && !all_.is_overloaded(w)) {
+    return;
+  }
+  const unsigned helper = all_.idle.find((w.index + 1) % static_cast<unsigned>(all_.workers.size()));
+  if (helper != nobody) {
+    all_.idle.claim(helper);
+    make_searcher(helper);
+  }
+}
+
+}  // namespace lagom::sim
