@@ -47,6 +47,7 @@ engine::next_act engine::proceed(worker& w, fiber& f) {
       return next_act::compute;
     case behaviour::once:
       if (f.phase++ == 0) {
+        f.first_ran = now_;
         if (f.peer != nullptr) {
           tell([&](observer& o) { o.child_began(*f.peer, f.began, now_); });
         }

@@ -127,7 +127,7 @@ void checkers::look_at_queues(nanos now) {
     w->queue.check_invariants();
     w->queue.for_each([&](const scheduler::entity& e) {
       const auto& f = static_cast<const fiber&>(e);
-      if (f.delayed) {
+      if (f.delayed || w->queue.runnable() < 2) {  // alone, or beside sleepers that pay their debt: nobody is kept waiting
         return;
       }
       const nanos lag = w->queue.service_lag(e);

@@ -16,6 +16,7 @@ inline constexpr int exit_usage = 2;
 using action = std::function<int()>;
 void add_replay(CLI::App& app, action& chosen);
 void add_run(CLI::App& app, action& chosen);
+void add_scenario(CLI::App& app, action& chosen);
 
 // Standard output for "-", else the file. Throws input_error.
 void write_out(const std::string& file, std::string_view text);

@@ -51,6 +51,7 @@ struct fiber : scheduler::entity {
   nanos due = 0;
   nanos posted_at = 0;
   nanos began = 0;           // of its life
+  nanos first_ran = 0;
   nanos served = 0;          // virtual time on workers
   std::int64_t loops = 0;
   std::int64_t times_left = 0;

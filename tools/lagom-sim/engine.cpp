@@ -39,6 +39,8 @@ void engine::run() {
   }
   std::vector<nanos> marks = what_.phases;
   marks.push_back(what_.warmup);
+  std::sort(marks.begin(), marks.end());
+  marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
   for (const nanos at : marks) {
     post(at, event_kind::mark, 0);
   }
@@ -57,6 +59,7 @@ void engine::run() {
     happen(e);
   }
   now_ = all_.now = what_.duration;
+  tell([&](observer& o) { o.mark(now_); });
   for (const auto& w : all_.workers) {
     pass_time(*w);
     if (w->running != nullptr) {
@@ -64,7 +67,6 @@ void engine::run() {
       tell([&](observer& o) { o.stint(*w->running, *w, w->stint_began, now_, departure::displaced); });
     }
   }
-  tell([&](observer& o) { o.mark(now_); });
 }
 
 void engine::happen(const event& e) {

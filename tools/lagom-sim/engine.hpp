@@ -14,10 +14,18 @@
 
 namespace lagom::sim {
 
+// How the scheduler gets to take a worker away from a fiber.
+enum class displacement : std::uint8_t {
+  checkpoints,  // as in the runtime: where the fiber comes by
+  interrupts,   // as in a kernel: timers and wake-ups at once, the end of a slice at the next tick
+};
+
 struct setup {
   scheduler::features knobs = scheduler::features::runtime();
   prices price{};
   nanos tick = 10'000;  // a polite fiber comes by a checkpoint so often; 0: whenever it should give way
+  displacement when = displacement::checkpoints;
+  nanos jitter = 0;  // timers are late by up to this
   std::uint64_t seed = 1;
   nanos monitor_tick = 1'000'000;
   nanos monitor_tick_max = 10'000'000;
@@ -100,6 +108,8 @@ class engine {
   void leave(worker& w, fiber& f, departure how);
   void switch_to(worker& w, fiber& f, scheduler::entity* chosen, departure how);
   void plan(worker& w);
+  [[nodiscard]] nanos next_checkpoint(const worker& w) const;
+  [[nodiscard]] nanos next_interrupt(const worker& w) const;
   void serve(worker& w);
   void empty_inbox(worker& w);
   void end_stint(worker& w);

@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   lagom::sim::action chosen;
   lagom::sim::add_replay(app, chosen);
   lagom::sim::add_run(app, chosen);
+  lagom::sim::add_scenario(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

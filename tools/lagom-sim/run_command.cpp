@@ -48,7 +48,7 @@ int run(const run_options& given) {
   if (given.workload.empty()) {
     throw input_error("run", "which workload? A name (lagom-sim run --list) or a JSON file");
   }
-  run_request request = request_of(given.engine);
+  run_request request = request_of(given.engine, changed(given.engine, preset_of(given.engine)));
   request.what = find_workload(given.workload);
   request.wrong = fault_of(given.fault);
   if (given.duration != 0) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace lagom::sim {
 
 namespace {
@@ -43,36 +45,48 @@ void add_engine_options(CLI::App& command, engine_options& given) {
   command.add_option("--tick", given.how.tick, "a polite fiber comes by a checkpoint so often, ns; 0: exactly when it should give way")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command.add_option("--jitter", given.how.jitter, "timers are late by up to so much, ns, at random")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_option("--seed", given.how.seed, "of all randomness")->capture_default_str();
   command.add_option("--placement", given.placement, "where woken fibers go and who is robbed: local")->capture_default_str();
   add_prices(command, given.how.price);
   add_checks(command, given);
 }
 
-run_request request_of(const engine_options& given) {
-  run_request r;
-  r.topology = given.topology;
-  r.workers = given.workers;
-  r.how = given.how;
-  r.bounds = given.bounds;
-  r.bounds.check = !given.no_checks;
-  r.placement = given.placement;
+scheduler::features preset_of(const engine_options& given) {
   const auto preset = scheduler::features::preset(given.preset);
   if (!preset) {
     throw input_error("--preset", fmt::format("is \"{}\"; valid: {}", given.preset,
                                               fmt::join(scheduler::features::preset_names(), ", ")));
   }
-  const auto parsed = scheduler::features::parse(given.features, *preset);
+  return *preset;
+}
+
+scheduler::features changed(const engine_options& given, const scheduler::features& from) {
+  const auto parsed = scheduler::features::parse(given.features, from);
   if (!parsed) {
     const std::string_view values = scheduler::features::values_of(parsed.offending.substr(0, parsed.offending.find('=')));
     throw input_error("--features", fmt::format("\"{}\" is wrong; {}", parsed.offending,
                                                 values.empty() ? fmt::format("names: {}", scheduler::features::names())
                                                                : fmt::format("valid: {}", values)));
   }
-  r.how.knobs = parsed.value;
+  scheduler::features result = parsed.value;
   if (given.slice_us > 0) {
-    r.how.knobs.base_slice = static_cast<nanos>(given.slice_us * 1e3 + 0.5);
+    result.base_slice = std::llround(given.slice_us * 1e3);
   }
+  return result;
+}
+
+run_request request_of(const engine_options& given, const scheduler::features& knobs) {
+  run_request r;
+  r.topology = given.topology;
+  r.workers = given.workers;
+  r.how = given.how;
+  r.how.knobs = knobs;
+  r.bounds = given.bounds;
+  r.bounds.check = !given.no_checks;
+  r.placement = given.placement;
   return r;
 }
 

@@ -23,7 +23,9 @@ struct engine_options {
 };
 
 void add_engine_options(CLI::App& command, engine_options& given);
-// Throws input_error.
-run_request request_of(const engine_options& given);
+// These two throw input_error.
+scheduler::features preset_of(const engine_options& given);
+scheduler::features changed(const engine_options& given, const scheduler::features& from);  // --features, --slice-us
+run_request request_of(const engine_options& given, const scheduler::features& knobs);
 
 }  // namespace lagom::sim

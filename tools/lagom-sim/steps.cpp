@@ -96,24 +96,40 @@ void engine::begin(worker& w, fiber& f) {
   plan(w);
 }
 
-// When the running fiber is through with its computation or, if earlier, comes by a checkpoint where there is something
-// to look at (worker::should_yield).
+// Where the running fiber comes by next with something to look at (worker::should_yield).
+nanos engine::next_checkpoint(const worker& w) const {
+  if (!w.running->spec->does.polite) {
+    return never;
+  }
+  nanos due = w.resched || !w.inbox.empty() ? now_ : never;
+  due = std::min({due, w.waiting > 0 ? std::max(w.look_again, now_) : never, w.next_alarm()});
+  if (due == never) {
+    return never;
+  }
+  due = std::max({due, now_, w.grid_from});
+  if (how_.tick > 0) {
+    due = w.grid_from + std::max<nanos>((due - w.grid_from + how_.tick - 1) / how_.tick, 1) * how_.tick;
+  }
+  return due;
+}
+
+nanos engine::next_interrupt(const worker& w) const {
+  const nanos soon = w.resched || !w.inbox.empty() ? now_ : std::max(w.next_alarm(), now_);
+  const nanos tick = how_.tick > 0     ? (now_ / how_.tick + 1) * how_.tick
+                     : w.waiting > 0 ? std::max(w.look_again, now_)
+                                     : never;
+  return std::min(soon, tick);
+}
+
+// The next turn: when the running fiber is through with its computation, or earlier.
 void engine::plan(worker& w) {
   const fiber& f = *w.running;
   nanos next = never;
   if (f.left < never / 2) {
     next = w.computes_from + (f.left + w.capacity - 1) / w.capacity;
   }
-  if (f.spec->does.polite && f.left != 0) {
-    nanos due = w.resched || !w.inbox.empty() ? now_ : never;
-    due = std::min({due, w.waiting > 0 ? std::max(w.look_again, now_) : never, w.next_alarm()});
-    if (due != never) {
-      due = std::max({due, now_, w.grid_from});
-      if (how_.tick > 0) {
-        due = w.grid_from + std::max<nanos>((due - w.grid_from + how_.tick - 1) / how_.tick, 1) * how_.tick;
-      }
-      next = std::min(next, due);
-    }
+  if (f.left != 0) {
+    next = std::min(next, how_.when == displacement::interrupts ? next_interrupt(w) : next_checkpoint(w));
   }
   take_turn(w, next);
 }
@@ -141,7 +157,7 @@ void engine::carry_on(worker& w, fiber& f) {
   const next_act what = proceed(w, f);
   switch (what) {
     case next_act::sleep:
-      w.alarms.push_back({f.due, ++alarm_order_, &f});
+      w.alarms.push_back({f.due + (how_.jitter > 0 ? f.random.between(0, how_.jitter) : 0), ++alarm_order_, &f});
       std::push_heap(w.alarms.begin(), w.alarms.end(), later);
       return leave(w, f, departure::parked);
     case next_act::block: return leave(w, f, departure::parked);
@@ -235,6 +251,9 @@ void engine::switch_to(worker& w, fiber& f, scheduler::entity* chosen, departure
   tell([&](observer& o) { o.stint(f, w, w.stint_began, now_, how); });
   f.since = now_;
   f.state = how == departure::parked ? stage::blocked : how == departure::exited ? stage::ended : stage::runnable;
+  if (how == departure::parked && f.spec->goes_home && !f.on_rq) {
+    f.home = *f.spec->home;
+  }
   if (how == departure::exited && !f.is_measured) {
     graves_.push_back(&f);
   }

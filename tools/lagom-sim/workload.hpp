@@ -61,6 +61,7 @@ struct fiber_spec {
   traits attributes{};
   nanos start = 0;
   std::optional<unsigned> home{};  // the worker that it starts on; else as if spawned by a plain thread
+  bool goes_home = false;          // when it parks, so that `home` is the worker it ran on last (scenario files)
   pattern does{};
 };
 
