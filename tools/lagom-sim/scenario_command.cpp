@@ -19,11 +19,13 @@ struct scenario_options {
   double scale = 1;
   std::string raw_file{};
   bool has_tick = false;
+  bool has_jitter = false;
   bool is_cooperative = false;
 };
 
 constexpr double kernel_tick = 4e6;
 constexpr double kernel_slice = 1.4e6;
+constexpr double kernel_lateness = 50e3;  // of timers there: without it the periods of scenario and tick fall into step
 
 nanos scaled_time(double time, double scale) { return std::max<nanos>(1, std::llround(time * scale)); }
 
@@ -31,6 +33,9 @@ nanos scaled_time(double time, double scale) { return std::max<nanos>(1, std::ll
 void scale_knobs(run_request& r, const scenario_options& given) {
   if (!given.has_tick) {
     r.how.tick = scaled_time(kernel_tick, given.scale);
+  }
+  if (!given.has_jitter) {
+    r.how.jitter = scaled_time(kernel_lateness, given.scale);
   }
   scheduler::features& f = r.how.knobs;
   if (given.engine.preset == "runtime") {
@@ -91,10 +96,11 @@ void add_scenario(CLI::App& app, action& chosen) {
                     "only checkpoints, a tick apart, take the worker away; else, as in a kernel, timers and wake-ups do at once");
   command->add_option("--raw", given->raw_file, "write every burst to this CSV file");
   add_engine_options(*command, given->engine);
-  command->footer("Without --tick and --slice-us: 4 ms and 1.4 ms times the scale, as on the kernel that was measured. Times given\n"
-                  "on the command line are not scaled. Exit status as of run.");
+  command->footer("Without --tick, --slice-us and --jitter: 4 ms, 1.4 ms and 50 us times the scale, as on the kernel that was\n"
+                  "measured. Times given on the command line are not scaled. Exit status as of run.");
   command->callback([given, &chosen, command] {
     given->has_tick = command->count("--tick") != 0;
+    given->has_jitter = command->count("--jitter") != 0;
     chosen = [given] { return play(*given); };
   });
 }
