@@ -119,11 +119,11 @@ struct features {
     f.lag_limit = lag_rule::twice_own_slice;
     f.delayed_lag = delayed_rule::cut_credit;
     f.fork_preempt = true;
-    f.yield_mode = yield_rule::deadline;
     return f;
   }
   [[nodiscard]] static constexpr features linux_6_12() {
     features f = linux_6_18();
+    f.yield_mode = yield_rule::deadline;  // forfeiting came with a 6.18.x
     f.window = window_rule::request;
     f.base_slice = 3'000'000;
     f.norm_slice = 750'000;

@@ -81,6 +81,17 @@ TEST_CASE("scenario: how many CPUs and workers") {
   CHECK(moved.cpus() == 1);
 }
 
+TEST_CASE("scenario: a shorter form ends earlier, and nothing else") {
+  scenario s = parse(whole, "file");
+  s.shorten(1500);
+  CHECK(s.duration == 2500);
+  CHECK(s.warmup == 1000);
+  CHECK(s.phases == std::vector<nanos>{1000});
+  CHECK(s.events.size() == 1);
+  s.shorten(5000);
+  CHECK(s.duration == 2500);
+}
+
 TEST_CASE("scenario: another scale of time") {
   const scenario s = scaled(parse(whole, "file"), 0.01);
   CHECK(s.duration == 50);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Checks scheduling properties on reports of `lagom-bench scenario` and `lagom-sim scenario`.
 
-  properties.py --raw DIR [--quantum NS] [--slice NS] [--markdown]
+  properties.py --raw DIR [--quantum NS] [--slice NS] [--robust] [--markdown]
 
 DIR holds NAME.K.json files, K being the number of the run. QUANTUM is the longest time between two moments at which the
 scheduler can take the CPU away (a kernel's tick; for fibers the interval of preemption points), SLICE the default slice.
@@ -10,6 +10,10 @@ Bounds are written with q, r and the burst B = q * ceil(r / q), so that they hol
 median of its runs lies within the bounds. Bounds marked with a ring are not derived from the algorithm: they are what
 Linux 6.18 showed, with a margin (docs/fidelity.md). A report of a run at another scale of time names the scale, and its
 times are converted back before they are judged.
+
+To a scheduler of fibers the time in which other programs have its CPU is a stint of the running fiber, in which it cannot be
+stopped: q is longer by that much. Bounds on extremes therefore allow for the longest such interruption of the run, which
+the report names (longest_interruption_ns; none for threads, which are not charged for it).
 
 Exit status: 0 all within their bounds, 1 one outside, 2 no report at all.
 """
@@ -56,7 +60,11 @@ def worst_share_error(*groups):
     def value(run):
         weights = {t["name"]: 3 if t["policy"] == "idle" else WEIGHTS[t["nice"] + 20] for t in run["threads"]}
         total = sum(weights.values())
-        return max(abs(t["share_of_scenario"] / (weights[t["name"]] / total) - 1) for t in run["threads"] if not groups or t["name"] in groups)
+        # What an interruption was charged is made good by and by: an end in the middle of that is no error.
+        charged = run.get("longest_interruption_ns", 0) / run["measured_ns"]
+        errors = [(abs(t["share_of_scenario"] - fair) - charged) / fair for t in run["threads"] if not groups or t["name"] in groups
+                  for fair in [weights[t["name"]] / total]]
+        return max(0, *errors)
     return value
 
 
@@ -105,27 +113,36 @@ def loops_ratio(a, b):
     return lambda run: statistics.mean(t["loops"] for t in members(run, a)) / statistics.mean(t["loops"] for t in members(run, b))
 
 
+def is_robust(what):
+    """Holds on a busy machine too: shares, not times."""
+    return what.startswith(("greatest error of a share", "error of the", "share of", "got of", "yields"))
+
+
 def properties(p):
-    """(scenario, what, measured value of a run, least, most, bound in words)"""
+    """(scenario, what, measured value of a run, least, most, bound in words, quanta in the bound)"""
     q, r, B = p.q / MS, p.r / MS, p.burst() / MS
     out = []
+    # A sleeper that runs 50 µs beside one busy thread loses half of that in lag each time. When it has none left it waits for
+    # the end of a request, B/2 in the mean, and gets half of the wait.
+    late_beside_one = 4 * 0.05 / B + 0.01
 
-    def add(scenario, what, value, low, high, words):
-        out.append((scenario, what, value, low, high, words))
+    def add(scenario, what, value, low, high, words, quanta=0):
+        """quanta: how often q is in the upper bound, for extremes."""
+        out.append((scenario, what, value, low, high, words, quanta))
 
     for n in (2, 4, 8):
         name = f"01-equal-busy-{n}"
         add(name, "greatest error of a share", worst_share_error(), 0, 0.03, "≤ 3 % of 1/N")
         add(name, "burst p50, ms", quantile("busy", "burst", "p50"), 0.9 * B, 1.1 * B, "B ± 10 %")
         add(name, "gap p50, ms", quantile("busy", "gap", "p50"), 0.9 * (n - 1) * B, 1.1 * (n - 1) * B, "(N−1)·B ± 10 %")
-        add(name, "gap max, ms", greatest("busy", "gap"), 0, n * 2 * (r + q), "≤ N·2·(r+q): the gap that uses up the band of lag")
-        add(name, "lag spread, ms", lag_spread, 0, 2 * (r + q), "≤ 2·(r+q)")
+        add(name, "gap max, ms", greatest("busy", "gap"), 0, n * 2 * (r + q), "≤ N·2·(r+q): the gap that uses up the band of lag", 2 * n)
+        add(name, "lag spread, ms", lag_spread, 0, 2 * (r + q), "≤ 2·(r+q)", 2)
 
     add("02-nice-0-1", "greatest error of a share", worst_share_error(), 0, 0.02, "≤ 2 %")
     add("02-nice-0-5-m5", "greatest error of a share", worst_share_error(), 0, 0.03, "≤ 3 %")
-    add("02-nice-0-5-m5", "lag spread, ms", lag_spread, 0, 2 * (r + q), "≤ 2·(r+q)")
+    add("02-nice-0-5-m5", "lag spread, ms", lag_spread, 0, 2 * (r + q), "≤ 2·(r+q)", 2)
     add("02-nice-0-19", "error of the nice 19 share", worst_share_error("nice19"), 0, 0.10, "≤ 10 %")
-    add("02-nice-0-19", "burst max of nice 19, ms", greatest("nice19", "burst"), 0, 1.1 * (r + q), "≤ r+q")
+    add("02-nice-0-19", "burst max of nice 19, ms", greatest("nice19", "burst"), 0, 1.1 * (r + q), "≤ r+q", 1)
     add("02-nice-0-19", "gap p50 of nice 19, ms", quantile("nice19", "gap", "p50"), 0.9 * B * 1024 / 15, 1.1 * B * 1024 / 15, "B·1024/15 ± 10 %")
 
     for a, b, shortest in (("100us", "100us", 0.1), ("100us", "default", 0.1), ("100us", "20ms", 0.1), ("3ms", "3ms", 3), ("default", "20ms", r),
@@ -137,8 +154,8 @@ def properties(p):
             add(name, f"burst p90 of {who}, ms", quantile(who, "burst", "p90"), 0.9 * shortest, shortest + 1.1 * q,
                 "r_min … r_min+q: the shortest slice on the queue ends every burst")
 
-    add("04-sleeper-10ms-one-busy", "late wake-ups", late("sleeper"), 0, 0.06, "≤ 6 % °")
-    add("04-sleeper-10ms-one-busy", "wake max, ms", greatest("sleeper", "wake"), 0, 1.1 * (r + q), "≤ r+q")
+    add("04-sleeper-10ms-one-busy", "late wake-ups", late("sleeper"), 0, late_beside_one, "≤ 4·run/B + 1 %: a late one earns lag for the next B/(4·run) °")
+    add("04-sleeper-10ms-one-busy", "wake max, ms", greatest("sleeper", "wake"), 0, 1.1 * (r + q), "≤ r+q", 1)
     add("04-sleeper-10ms-slice-default", "wake p50, µs", quantile("sleeper", "wake", "p50", 1e3), 0, PROMPT_US, "prompt °")
     add("04-sleeper-10ms-slice-default", "wake p99, ms", quantile("sleeper", "wake", "p99"), 0, r + q, "≤ r+q")
     add("04-sleeper-10ms-slice-100us", "late wake-ups", late("sleeper"), 0, 0.13, "≤ 13 %, fewer than with the default slice °")
@@ -148,7 +165,7 @@ def properties(p):
 
     add("05-idle-vs-normal", "error of the idle share", worst_share_error("idle"), 0, 0.16, "≤ one burst in T")
     add("05-idle-vs-normal", "gap p50 of idle, ms", quantile("idle", "gap", "p50"), 0.95 * B * 1024 / 3, 1.05 * B * 1024 / 3, "B·1024/3 ± 5 %")
-    add("05-idle-vs-normal", "burst max of idle, ms", greatest("idle", "burst"), 0, 1.1 * (r + q), "≤ r+q")
+    add("05-idle-vs-normal", "burst max of idle, ms", greatest("idle", "burst"), 0, 1.1 * (r + q), "≤ r+q", 1)
     add("05-normal-sleeper-vs-idle-busy", "late wake-ups", late("sleeper"), 0, 0.02, "≤ 2 %: idle is preempted at once °")
     add("05-normal-sleeper-vs-idle-busy", "wake p95, µs", quantile("sleeper", "wake", "p95", 1e3), 0, PROMPT_US, "prompt °")
     add("05-idle-sleeper-3-busy", "late wake-ups of idle", late("idle"), 0.8, 1, "≥ 80 %: idle never preempts °")
@@ -167,8 +184,8 @@ def properties(p):
     for hog, slice_ in (("normal", ""), ("batch", ""), ("normal", "-100us")):
         name = f"07-{hog}-busy-batch-sleeper{slice_}"
         add(name, "wake p50, ms", quantile("sleeper", "wake", "p50"), 0.3 * B, 0.75 * B, "B/2: batch never preempts")
-        add(name, "wake p99, ms", quantile("sleeper", "wake", "p99"), 0, 1.1 * (r + q), "≤ r+q")
-    add("07-batch-busy-normal-sleeper", "late wake-ups", late("sleeper"), 0, 0.06, "≤ 6 %: batch is preempted as normal is °")
+        add(name, "wake p99, ms", quantile("sleeper", "wake", "p99"), 0, 1.1 * (r + q), "≤ r+q", 1)
+    add("07-batch-busy-normal-sleeper", "late wake-ups", late("sleeper"), 0, late_beside_one, "≤ 4·run/B + 1 %: batch is preempted as normal is °")
     add("07-batch-vs-normal-busy", "greatest error of a share", worst_share_error(), 0, 0.02, "≤ 2 %")
 
     for i, w in enumerate((1024, 335, 3121, 1024)):
@@ -183,7 +200,7 @@ def properties(p):
         fair = 1 / (n + 1)
         add(name, "first burst after the sleep, ms", returned("first_burst", MS), 0, 1.1 * (r + q), "≤ r+q: no burst of credit")
         add(name, "share in the first 100 ms", returned("share_100ms"), fair - (r + q) / 100, fair + (r + q) / 100, "1/N ± (r+q)/100 ms")
-        add(name, "wake max, ms", greatest("sleeper", "wake"), 0, (n + 1) * B + q, "≤ N·B+q °")
+        add(name, "wake max, ms", greatest("sleeper", "wake"), 0, (n + 1) * B + q, "≤ N·B+q °", n + 1)
 
     add("10-fork-4-busy", "child start p50, µs", quantile("parent", "child_start", "p50", 1e3), 0, PROMPT_US, "prompt °")
     add("10-fork-4-busy", "child start p99, ms", quantile("parent", "child_start", "p99"), 0, 5 * B, "≤ N·B °")
@@ -215,7 +232,7 @@ def properties(p):
     return out
 
 
-TIMES = {"measured_ns", "slice_ns", "cpu_ns", "children_cpu_ns", "run_delay_ns", "foreign_ns", "stolen_ns", "first_burst", "at_ns",
+TIMES = {"measured_ns", "slice_ns", "cpu_ns", "children_cpu_ns", "run_delay_ns", "foreign_ns", "stolen_ns", "longest_interruption_ns", "first_burst", "at_ns",
          "mean", "min", "p50", "p90", "p95", "p99", "max"}
 
 
@@ -243,18 +260,21 @@ def main():
     args.add_argument("--raw", type=pathlib.Path, required=True)
     args.add_argument("--quantum", type=int, default=4_000_000)
     args.add_argument("--slice", type=int, default=1_400_000)
+    args.add_argument("--robust", action="store_true", help="only what a busy machine cannot spoil")
     args.add_argument("--markdown", action="store_true")
     args = args.parse_args()
     if args.markdown:
         print("| scenario | property | bound | here | measured [min–max] | |\n|---|---|---|---|---|---|")
     failed = judged = 0
-    for scenario, what, value, low, high, words in properties(Params(args.quantum, args.slice)):
-        values = [value(run) for run in load(args.raw, scenario)]
-        if not values:
+    for scenario, what, value, low, high, words, quanta in properties(Params(args.quantum, args.slice)):
+        runs = load(args.raw, scenario)
+        values = [value(run) for run in runs]
+        if not values or (args.robust and not is_robust(what)):
             continue
         judged += 1
         middle = statistics.median(values)
-        ok = low <= middle <= high
+        excess = statistics.median(v - quanta * run.get("longest_interruption_ns", 0) / MS for v, run in zip(values, runs))
+        ok = low <= middle and excess <= high
         failed += not ok
         cells = [scenario, what, words, f"{number(low)} … {number(high)}", f"{number(middle)} [{number(min(values))}–{number(max(values))}]", "ok" if ok else "OUT"]
         print("| " + " | ".join(cells) + " |" if args.markdown else "  ".join(cells))

@@ -50,11 +50,11 @@ std::string judge_seconds(const std::string& text) {
   return {};
 }
 
+}  // namespace
+
 void add_seconds(CLI::App& command, const std::string& names, double& value, const std::string& meaning) {
   command.add_option(names, value, meaning)->type_name("S")->check(CLI::Validator(judge_seconds, ""))->group("Common");
 }
-
-}  // namespace
 
 std::vector<backend> run_options::backends() const {
   if (backend_name == "both") {

@@ -47,6 +47,9 @@ struct whole_number {
 };
 void add_number(CLI::App& command, const whole_number& option, std::uint64_t& value);
 
+/// Declares `--name S` for a span of time above 0, in seconds.
+void add_seconds(CLI::App& command, const std::string& names, double& value, const std::string& meaning);
+
 /// Declares a switch; with `conflicts_with`, the names of an option declared before, they may not be given together.
 /// (CLI11 is expensive to compile: only run_options.cpp and main.cpp see it.)
 void add_switch(CLI::App& command, std::string_view names, bool& value, std::string_view meaning,

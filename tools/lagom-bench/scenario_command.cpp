@@ -83,6 +83,7 @@ struct scenario_command::choices {
   std::string file{};
   std::string raw{};
   std::uint64_t cpu = no_cpu;
+  double seconds = 0;
   bool json = false;
   run_options common{};
   scenario_options what{};
@@ -103,6 +104,7 @@ scenario_command::scenario_command(CLI::App& parent) : chosen_(std::make_unique<
   c.parser->add_option("--raw", c.raw, "also write every burst to this file (CSV)")->type_name("CSV");
   add_number(*c.parser, {"--workers", "fiber: workers (default: one, or as many as the file uses CPUs)", 0, 1024}, c.what.workers);
   add_number(*c.parser, {"--cpu", "run on this CPU instead of the file's", 0, choices::no_cpu - 1}, c.cpu);
+  add_seconds(*c.parser, "--seconds", c.seconds, "measure so long; the file's duration if that is shorter");
   add_number(*c.parser, {"--slice", "fiber: default slice in microseconds (0: the runtime's)", 0, slice_us_max}, c.what.slice_us);
   add_number(*c.parser, {"--quantum-us", "fiber: a running one offers to give way this often (default 20)", 0, quantum_us_max},
              c.what.quantum_us);
@@ -126,6 +128,9 @@ void scenario_command::execute() const {
     throw usage_error(fmt::format("--features: {}", e.what()));
   }
   settle_cpu(what, c.cpu == choices::no_cpu ? std::nullopt : std::optional(static_cast<int>(c.cpu)));
+  if (c.seconds > 0) {
+    what.shorten(static_cast<scenarios::nanos>(c.seconds * 1e9));
+  }
   for (const auto which : c.common.backends()) {
     scenarios::run_record run(what, std::max(what.cpus(), static_cast<unsigned>(c.what.workers)));
     play(run, which, c.what);

@@ -37,6 +37,7 @@ void thread_log::end_burst(nanos at, nanos foreign_part) {
     first_burst.add(at - open_.begin);
   }
   foreign += foreign_part;
+  longest_foreign = std::max(longest_foreign, foreign_part);
   if (bursts.size() < bursts_max_) {
     bursts.push_back(open_);
   } else {

@@ -64,6 +64,7 @@ class thread_log {
   std::vector<std::int64_t> bursts_on_cpu{};
   std::int64_t loops = 0;
   nanos foreign = 0;
+  nanos longest_foreign = 0;  ///< in one burst
   nanos children_cpu = 0;
 
  private:

@@ -225,6 +225,16 @@ void add_derived(json& out, const context& in) {
   }
 }
 
+/// The longest time for which others had the CPU in the middle of a burst while the scheduler took it for service: to it
+/// that is a thread that could not be stopped.
+nanos longest_interruption(const run_record& run) {
+  nanos longest = 0;
+  for (const auto& thread : run.threads) {
+    longest = std::max(longest, thread.log.subtracts_foreign ? 0 : thread.log.longest_foreign);
+  }
+  return longest;
+}
+
 }  // namespace
 
 json report(run_record& run) {
@@ -238,6 +248,7 @@ json report(run_record& run) {
   out["scale"] = run.scale;
   out["measured_ns"] = run.measured.end - run.measured.begin;
   out["foreign_share"] = run.foreign_share;
+  out["longest_interruption_ns"] = longest_interruption(run);
   out["stolen_ns"] = run.stolen;
   out["machine_busy_share"] = run.cpu_busy_share;
   add_derived(out, in);

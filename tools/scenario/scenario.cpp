@@ -29,6 +29,13 @@ unsigned scenario::workers() const {
   return is_single ? 1 : cpus();
 }
 
+void scenario::shorten(nanos measured) {
+  duration = std::min(duration, warmup + measured);
+  phases.erase(std::upper_bound(phases.begin(), phases.end(), duration), phases.end());
+  events.erase(std::find_if(events.begin(), events.end(), [this](const event& change) { return change.at > duration; }),
+               events.end());
+}
+
 void scenario::move_to_cpu(int other) {
   for (auto& thread : threads) {
     thread.cpu = thread.cpu == cpu ? other : thread.cpu;

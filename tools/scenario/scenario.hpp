@@ -77,6 +77,8 @@ struct scenario {
   unsigned workers() const;
   /// Greatest CPU named plus one; at least two if a thread is free to run anywhere.
   unsigned cpus() const;
+  /// Measures no longer than this. What would happen later does not.
+  void shorten(nanos measured);
   /// Threads that were bound to `cpu` go to another one.
   void move_to_cpu(int other);
   /// All threads always want to run, from the start to the end, with the attributes they have at the start.
