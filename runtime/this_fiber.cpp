@@ -49,6 +49,7 @@ fiber_stats stats_of(fiber_block& f) {
   s.switches_involuntary = f.switches_involuntary.load(std::memory_order_relaxed);  // statistics
   s.migrations = f.migrations.load(std::memory_order_relaxed);                      // statistics
   if (worker* home = f.home.load(std::memory_order_relaxed)) s.worker = home->index;  // statistics
+  s.utilization = static_cast<int>(usage_of(f).at(monotonic_now(), s.cpu_time.count()));
   s.state = visible(f.state.load(std::memory_order_relaxed));                       // statistics
   s.stack_used = f.stack_used.load(std::memory_order_relaxed);                      // statistics; 0 while it lives
   if (s.stack_used == 0) s.stack_used = use_of(f).used;

@@ -23,7 +23,9 @@ constexpr std::array<std::uint32_t, half_life> falling{
 std::uint64_t decayed(std::uint64_t v, std::uint32_t periods) {
   if (periods > half_life * 63) return 0;
   v >>= periods / half_life;
-  return static_cast<std::uint64_t>((static_cast<unsigned_wide>(v) * falling[periods % half_life]) >> 32);
+  const std::uint64_t y = falling[periods % half_life];
+  if (v <= ~std::uint32_t{0}) return v * y >> 32;
+  return static_cast<std::uint64_t>((static_cast<unsigned_wide>(v) * y) >> 32);
 }
 
 void utilization::fold(nanos now, nanos service) {
@@ -34,7 +36,10 @@ void utilization::fold(nanos now, nanos service) {
   const std::uint64_t ran = std::min(static_cast<std::uint64_t>(std::max<nanos>(service - counted_, 0)), window);
   const std::uint64_t stays = decayed(std::uint64_t{1} << one_bits, periods);
   const std::uint64_t comes = (std::uint64_t{1} << one_bits) - stays;
-  const auto part = static_cast<std::uint64_t>(static_cast<unsigned_wide>(comes) * ran / window);
+  // comes * ran / window, without 128 bits unless that is long.
+  const std::uint64_t part = ran <= ~std::uint32_t{0}
+                                 ? (comes * ran >> period_bits) / periods
+                                 : static_cast<std::uint64_t>(static_cast<unsigned_wide>(comes) * ran / window);
   const std::uint64_t sum = ((static_cast<std::uint64_t>(value_) * stays) >> one_bits) + ((part * utilization_max) >> (one_bits - fraction_bits));
   value_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, ~std::uint32_t{0}));
   counted_ += static_cast<nanos>(ran);

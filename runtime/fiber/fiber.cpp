@@ -125,6 +125,9 @@ void reset_block(fiber_block& f) noexcept {
   f.stack_used.store(0, std::memory_order_relaxed);  // statistics
   f.locks = {};
   f.pin_count = 0;
+  f.usual_stint = 0;
+  f.usual_usage = 0;
+  f.recent_worker = scheduler::no_worker;
   f.stay_count = f.no_stop_count = 0;
   f.run = nullptr;
   f.task = nullptr;

@@ -21,6 +21,8 @@
 #include "os/lock_watch.hpp"
 #include "park.hpp"
 #include "scheduler/run_queue.hpp"
+#include "scheduler/seating.hpp"
+#include "scheduler/utilization.hpp"
 #include "stack.hpp"
 
 namespace lagom {
@@ -74,11 +76,14 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   std::atomic<wait_reason> reason{wait_reason::none};
   stoppable may_stop = stoppable::no;        // of the wait in progress; goes into the word when it is parked
   bool was_woken = false;                    // runnable by a wake-up: its wait counts as wake latency
+  bool is_bound = false;                     // queued, and may not run everywhere: counted in its worker's queue
   scheduler::joining arrival = scheduler::joining::spawned;  // while in an inbox: what it comes as
   std::uint32_t pin_count = 0;               // > 0: stays on its worker
   std::uint16_t stay_count = 0;              // > 0: inside no_suspend. Its own, as the next one
   std::uint16_t no_stop_count = 0;           // > 0: inside uninterruptible
   std::atomic<std::int64_t> state_since{0};  // ns, when it became runnable, running or parked
+  std::int64_t usual_stint = 0;              // ns, moving average of how long it runs at a time; 0: has not run
+  std::atomic<std::uint64_t> usage{0};       // scheduler::utilization, packed; written by the owner of the state
   // Statistics: written by the owner of the state.
   std::atomic<std::int64_t> wait_time{0}, wait_max{0}, cpu_time{0};
   std::atomic<std::uint64_t> switches_voluntary{0};
@@ -86,6 +91,9 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   fiber_block* next = nullptr;               // in an inbox or a free list
   std::atomic<stack*> memory{nullptr};       // written by the owner of the state
   std::atomic<std::uint64_t> switches_involuntary{0}, migrations{0};
+  std::atomic<std::int64_t> usage_counted{0};  // the other half of usage
+  std::uint32_t recent_worker = scheduler::no_worker;  // where it was queued before `home`
+  unsigned usual_usage = 0;                  // its utilization when it went to sleep, smoothed; where CPUs differ in speed
 
   // ---- life
   std::atomic<runtime_core*> core{nullptr};
@@ -118,6 +126,15 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
 template <class T>
 void add_to(std::atomic<T>& counter, std::type_identity_t<T> n) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);  // one writer; statistics
+}
+
+/// How much of a CPU it uses. Two words that are read one after the other: near enough for whoever is not the owner.
+inline scheduler::utilization usage_of(const fiber_block& f) noexcept {
+  return scheduler::utilization::unpack(f.usage.load(std::memory_order_relaxed), f.usage_counted.load(std::memory_order_relaxed));  // statistics
+}
+inline void set_usage(fiber_block& f, const scheduler::utilization& u) noexcept {
+  f.usage.store(u.packed(), std::memory_order_relaxed);             // statistics
+  f.usage_counted.store(u.counted(), std::memory_order_relaxed);    // the same
 }
 
 /// Changes the state; asserts what it was. The only writer of `state`.

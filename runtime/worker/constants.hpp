@@ -9,15 +9,25 @@ namespace lagom {
 inline namespace v0 {
 namespace detail {
 
-/// What it costs until a sleeping worker runs: 30 µs on virtual machines (an interrupt and the end of a halt), a few on bare metal.
-/// Work that waits less than this is not worth a notification.
-inline constexpr std::int64_t notify_cost_ns = 30'000;
+/// What it costs until a sleeping worker runs is measured (wake_cost.hpp), from here on: 30 µs on virtual machines (an interrupt
+/// and the end of a halt), a few on bare metal. Work that waits less than this is not worth a notification.
+inline constexpr std::int64_t wake_cost_start_ns = 30'000;
+inline constexpr std::int64_t wake_cost_min_ns = 2'000;
+inline constexpr std::int64_t wake_cost_max_ns = 200'000;
+/// Weight of the newest measurement in the moving average, as a shift.
+inline constexpr unsigned wake_cost_shift = 3;
+/// Wake-ups made at the start only to measure them.
+inline constexpr unsigned wake_cost_trials = 2;
 /// An idle worker looks for work this long before it sleeps: about the cost of being woken.
 inline constexpr std::int64_t spin_ns = 20'000;
-/// A fiber made runnable this recently is not stolen: its data is in the cache of the worker where it waits.
-inline constexpr std::int64_t hot_ns = 3'000;
-/// At most this many fibers per theft; half of those that wait, so that two workers end up with as many each.
-inline constexpr unsigned steal_max = 8;
+/// A thief looks at so many of those that wait at one worker for the first who suits.
+inline constexpr unsigned theft_search_max = 256;
+/// An idle worker also looks at this many of its neighbours that are not overloaded; at more only by invitation.
+inline constexpr unsigned probe_max = 4;
+/// A busy worker compares its load with one other's this often, give or take a quarter (scheduler/balancing.hpp, pull).
+inline constexpr std::int64_t even_out_interval_ns = 4'000'000;
+/// One time in so many it is not a worker of the same last-level cache.
+inline constexpr unsigned even_out_far_one_in = 4;
 /// A busy worker looks at its descriptors this often (a look costs 0.1 µs).
 inline constexpr std::int64_t poll_interval_ns = 50'000;
 /// Weight of the newest stint in the moving average, as a shift.

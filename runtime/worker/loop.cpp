@@ -32,7 +32,9 @@ fiber_block* current_fiber() noexcept {
 }
 
 worker::worker(runtime_core& c, unsigned i, std::vector<unsigned> others)
-    : core(c), index(i), ring(std::move(others)), random_((c.options.chaos_seed | 1) * 0x9e3779b97f4a7c15u + i), queue_(c.knobs), is_restless_(c.chaos) {}
+    : core(c), index(i), seat(c.seats.seat_of(i)), ring(std::move(others)), random_((c.options.chaos_seed | 1) * 0x9e3779b97f4a7c15u + i), queue_(c.knobs), is_restless_(c.chaos) {
+  view_.resize(3 * core.idle.words());
+}
 
 void worker::run() {
   this_worker = this;
@@ -45,6 +47,10 @@ void worker::run() {
   core.worker_started(*this);
   while (!core.terminating.load(std::memory_order_acquire)) {  // pairs with runtime_core::terminate
     if (in_reserve()) [[unlikely]] evacuate();
+    if (looks_for_normal_.load(std::memory_order_relaxed)) [[unlikely]] {  // our own question, or a thief's on our behalf
+      looks_for_normal_.store(false, std::memory_order_relaxed);           // the same
+      if (!in_reserve() && core.published.others_overloaded(seat)) steal(loot_kind::normal_only);
+    }
     if (fiber_block* next = step()) {
       resume(*next);
     } else if (!find_work() && !spin()) {
@@ -80,13 +86,13 @@ void worker::resume(fiber_block& f) noexcept {
 void worker::poll_descriptors(std::int64_t timeout) noexcept {
   std::array<os::poll_event, 64> events;
   const int n = poller_.wait(timeout, events);
-  if (timeout != 0) core.idle.retract(index);  // before work is given out: we are not to be asked for help with it
+  if (timeout != 0) core.idle.retract(seat);  // before work is given out: we are not to be asked for help with it
   if (n <= 0) return;
   read_clock();
   core.descriptors.dispatch(std::span<os::poll_event>(events.data(), static_cast<std::size_t>(n)));
 }
 
-bool worker::find_work() noexcept { return core.workers.size() > 1 && !in_reserve() && steal(); }
+bool worker::find_work() noexcept { return core.workers.size() > 1 && !in_reserve() && steal(loot_kind::anything); }
 
 // Waits a little for something to turn up: cheaper than being woken, if it turns up soon. True: it did.
 bool worker::spin() noexcept {
@@ -116,11 +122,8 @@ void worker::stop_searching() noexcept {
 // The worker's last look, between the announcement and the sleep; see idle_workers.hpp.
 bool worker::has_reason_to_stay() noexcept {
   if (!inbox_.is_empty() || core.terminating.load(std::memory_order_seq_cst)) return true;  // pairs with terminate
-  if (!in_reserve()) {
-    for (const auto& other : core.workers) {
-      if (other.get() != this && other->is_overloaded()) return true;
-    }
-  }
+  // Not again for what could not be taken a moment ago: who is bound to its worker, the monitor knows about.
+  if (!in_reserve() && !saw_unmovable_ && core.published.others_overloaded(seat)) return true;
   // Our mail may be in our queue by now: a thief empties the inbox, and leaves what is too fresh to be stolen. If it came
   // before the look at the inbox, the thief has it still under the lock or is done; if later, its sender sees the bit.
   spin_guard hold(queue_lock_);
@@ -132,19 +135,23 @@ void worker::sleep() noexcept {
   if (stacks_) give_up_stacks();  // others may need them, or the system
   const std::int64_t began = read_clock();
   idle_since_.store(began, std::memory_order_relaxed);  // statistics
-  core.idle.announce(index);
+  fold_usage(began);
+  notified_at_.store(0, std::memory_order_relaxed);  // of an earlier sleep; who claims this one comes later
+  core.idle.announce(seat);
   core.fiber_ended();  // whoever waits for the last one may have missed it
   if (!has_reason_to_stay()) {
     const std::int64_t expiry = timers_.next_expiry();
     poll_descriptors(expiry == never ? -1 : std::max<std::int64_t>(expiry - began, 0));
     bump(wakeups_);
   }
-  core.idle.retract(index);  // again where we did not sleep, or a timer was due at once
+  saw_unmovable_ = false;
+  core.idle.retract(seat);  // again where we did not sleep, or a timer was due at once
   const std::int64_t slept = read_clock() - began;
   idle_since_.store(0, std::memory_order_relaxed);                                                       // statistics
   idle_ns_.store(idle_ns_.load(std::memory_order_relaxed) + slept, std::memory_order_relaxed);           // statistics
   idle_average_ += (slept - idle_average_) / 8;
   stint_began_ = now_;
+  if (const std::int64_t asked = notified_at_.exchange(0, std::memory_order_relaxed)) core.wake_ups.record(now_ - asked);  // published by the notification
   core.overseer.nudge();
 }
 

@@ -29,8 +29,19 @@ void monitor::wake() noexcept {
   os::futex_wake(signal_, 1);
 }
 
+// What it costs to wake somebody is not left to be found out by the first who have to wait for it.
+void monitor::try_wake_ups() noexcept {
+  for (unsigned i = 0; i < wake_cost_trials; ++i) {
+    const std::uint32_t seen = signal_.load(std::memory_order_seq_cst);  // pairs with wake()
+    os::futex_wait(signal_, seen, os::monotonic_ns() + monitor_tick_ns);
+    const unsigned sleeper = core_.idle.claim_any(0);
+    if (sleeper != idle_workers::none) core_.workers[core_.seats.map().worker_at[sleeper]]->wake_up(os::monotonic_ns());
+  }
+}
+
 void monitor::run() {
   std::int64_t tick = monitor_tick_ns;
+  try_wake_ups();
   while (!stopping_.load(std::memory_order_seq_cst)) {  // pairs with stop()
     const std::uint32_t seen = signal_.load(std::memory_order_seq_cst);  // pairs with wake()
     const std::int64_t now = os::monotonic_ns();
@@ -55,7 +66,7 @@ void monitor::run() {
       continue;
     }
     const bool soon = look(now);
-    tick = soon ? monitor_tick_ns : std::min(tick * 2, monitor_tick_max_ns);
+    tick = soon ? monitor_tick_ns : std::min(tick * 2, somebody_waits_ ? even_out_interval_ns : monitor_tick_max_ns);
     os::futex_wait(signal_, seen, now + tick);
   }
 }
@@ -66,6 +77,7 @@ bool monitor::look(std::int64_t now) {
     soon |= attend(*w, now);
     anybody_held |= w->is_held();
   }
+  remind(now);
   if (has_substitute_ && !anybody_held) {
     core_.dismiss_substitute();
     has_substitute_ = false;
@@ -77,13 +89,25 @@ bool monitor::look(std::int64_t now) {
   return soon;
 }
 
+// A fiber that is alone on its worker asks nobody at its preemption points, so the worker would never compare its load with
+// others'. It is told to, as long as somebody waits elsewhere.
+void monitor::remind(std::int64_t now) noexcept {
+  const auto waits = [](const std::unique_ptr<worker>& w) { return w->waiting() > 0; };
+  somebody_waits_ = std::any_of(core_.workers.begin(), core_.workers.end(), waits);
+  if (!somebody_waits_ || now < next_reminder_) return;
+  next_reminder_ = now + even_out_interval_ns;
+  for (const auto& w : core_.workers) {
+    if (w->waiting() == 0 && w->running()) w->ask_to_look();
+  }
+}
+
 // A worker with work that has not moved since the last look cannot help itself.
 bool monitor::attend(worker& w, std::int64_t now) {
   sight& s = seen_[w.index];
   const std::uint64_t progress = w.progress();
   // It may also stand still between two fibers, in a callback of the user's or without a CPU: then others may help, but
   // nobody is rude.
-  const bool stands_still = progress == s.progress && !core_.idle.is_idle(w.index);
+  const bool stands_still = progress == s.progress && !core_.idle.is_idle(w.seat);
   const bool held = stands_still && w.running();
   if (!held) {
     s = {.progress = progress, .held_since = now};
@@ -104,11 +128,11 @@ bool monitor::attend(worker& w, std::int64_t now) {
   if (held && rescue(w, now)) return true;
   if (!has_work) return false;
   if (!core_.idle.any()) return held;
-  if (!stands_still && !w.is_overloaded()) return true;
-  const unsigned helper = core_.idle.claim_any((w.index + 1) % static_cast<unsigned>(core_.workers.size()));
-  if (helper == idle_workers::none) return true;
-  core_.searchers.fetch_add(1, std::memory_order_relaxed);  // a hint: it limits, it guards nothing
-  core_.workers[helper]->make_searcher();
+  if ((stands_still || w.is_overloaded()) && w.waiting() > w.bound()) core_.call_helper_for(w);
+  if (w.bound() != 0) {
+    const unsigned helper = w.helper_for_bound();
+    if (helper != idle_workers::none) core_.call(helper);
+  }
   return true;
 }
 

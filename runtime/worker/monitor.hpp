@@ -41,8 +41,10 @@ class monitor {
   };
 
   void run();
+  void try_wake_ups() noexcept;
   void wake() noexcept;
   bool look(std::int64_t now); // true: look again soon
+  void remind(std::int64_t now) noexcept;
   bool attend(worker& w, std::int64_t now);
   bool rescue(worker& w, std::int64_t now);
   static bool is_starved(const worker& w, const sight& s, std::int64_t now) noexcept;
@@ -54,7 +56,8 @@ class monitor {
   std::atomic<std::uint32_t> signal_{0};
   std::atomic<bool> stopping_{false};
   std::vector<sight> seen_;
-  std::int64_t next_follow_ = 0;
+  std::int64_t next_follow_ = 0, next_reminder_ = 0;
+  bool somebody_waits_ = false;
   bool has_substitute_ = false;
   bool reported_ = false;
 };

@@ -85,18 +85,13 @@ void make_runnable(fiber_block& f) noexcept {
   transition(f, block_state::parked, block_state::runnable);
   worker& home = *f.home.load(std::memory_order_relaxed);  // published by the word
   worker* here = current_worker();
-  const bool elsewhere = here && f.allowed && !f.allowed[here->index];
-  const bool stays = f.pin_count != 0 || f.on_rq || elsewhere;  // on_rq: delayed, still counted by its queue
+  const bool stays = f.pin_count != 0 || f.on_rq;  // on_rq: delayed, still counted by its queue
   if (here == &home || (here && &here->core == &home.core && !stays)) {
     here->enqueue_woken(f);
     return;
   }
   f.arrival = scheduler::joining::woken;
-  if (!here || &here->core != &home.core) {
-    (stays ? home : home.core.choose_worker(&f)).send(f);
-  } else {
-    home.send(f);
-  }
+  stays ? home.send(f) : home.core.dispatch(f);
 }
 
 }  // namespace
@@ -213,16 +208,17 @@ io_home current_io() noexcept {
 
 // Once f is pushed it may run and end, and the runtime with it, before we are through: a thread that is not of this runtime
 // is counted while it is here, and the end waits for it (runtime_core::terminate). f keeps the runtime alive until the push.
-void worker::send(fiber_block& f) noexcept {
+void worker::send(fiber_block& f, claimed sleep) noexcept {
   runtime_core& mine = core;
   const worker* here = current_worker();
   const bool is_visitor = !here || &here->core != &mine;
   if (is_visitor) mine.visitors.fetch_add(1, std::memory_order_relaxed);  // published by the push
   // Who only moves on has waited all the time. Published by the push.
-  if (f.arrival != scheduler::joining::migrated) f.state_since.store(os::monotonic_ns(), std::memory_order_relaxed);
+  const std::int64_t now = os::monotonic_ns();
+  if (f.arrival != scheduler::joining::migrated) f.state_since.store(now, std::memory_order_relaxed);
   inbox_.push(f);
-  if (core.idle.claim(index)) {
-    notify();
+  if (sleep == claimed::yes || core.idle.claim(seat)) {
+    wake_up(now);
   } else {
     // relaxed: a hint for preemption points; the push itself is found by the next step at the latest.
     resched_.store(true, std::memory_order_relaxed);

@@ -70,7 +70,7 @@ void runtime_core::dump(std::ostream& out) const {
   const std::int64_t now = os::monotonic_ns();
   for (const auto& w : workers) {
     const worker::snapshot s = w->look(now);
-    out << "worker " << w->index << ": " << (idle.is_idle(w->index) ? "sleeping" : "awake") << ", " << s.queued << " waiting, "
+    out << "worker " << w->index << ": " << (idle.is_idle(w->seat) ? "sleeping" : "awake") << ", " << s.queued << " waiting, "
         << s.switches << " switches\n";
   }
   for (const fiber_info& f : fibers) {
@@ -160,6 +160,7 @@ worker::snapshot worker::look(std::int64_t now) const noexcept {
   s.finished = finished_.load(std::memory_order_relaxed);
   s.queued = waiting_.load(std::memory_order_relaxed);
   s.longest_wait = static_cast<std::int64_t>(latency_.maximum());
+  s.util = scheduler::utilization::unpack(usage_.load(std::memory_order_relaxed), usage_counted_.load(std::memory_order_relaxed)).at(now, s.busy);
   return s;
 }
 
@@ -189,6 +190,7 @@ runtime_stats runtime_core::stats() const {
     one.wakeups = s.wakeups;
     one.queued = s.queued;
     one.longest_wait = std::chrono::nanoseconds(s.longest_wait);
+    one.util = static_cast<int>(s.util);
     all.workers.push_back(std::move(one));
   }
   all.spawned += spawned_outside.load(std::memory_order_relaxed) - abandoned.load(std::memory_order_relaxed);  // recent

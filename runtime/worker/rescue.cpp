@@ -22,7 +22,7 @@
 //   descriptors       the monitor polls the worker's poller and passes on a notification it meets there
 //
 // Invariant: a worker's thread, inside a fiber's code, holds no lock of ours, so whatever the fiber does, the three above can
-// be served by any thread. What is woken in its place goes to a worker that is fit (runtime_core::choose_worker).
+// be served by any thread. What is woken in its place goes to a worker that is fit (runtime_core::select).
 // Who may run nowhere else (affinity, pinned, non_migratable) waits; so do the rude fiber's own later wake-ups.
 //
 // Rejected: handing the worker to another thread, as Go hands on a P. There system calls are marked; here rude code enters
@@ -49,6 +49,7 @@ unsigned worker::evacuate() noexcept {
             },
             queue_.queued());
         if (!e) break;
+        depart(block_of(*e));
         queue_.dequeue(*e, scheduler::leaving::migrated, now);
         loot[taken++] = &block_of(*e);
       }
@@ -57,7 +58,7 @@ unsigned worker::evacuate() noexcept {
     for (fiber_block* f : std::span(loot).first(taken)) {
       f->arrival = scheduler::joining::migrated;
       add_to(f->migrations, 1);
-      core.choose_worker(f).send(*f);
+      core.dispatch(*f);
     }
   }
   return total;

@@ -46,7 +46,8 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
     : owner(o), options(std::move(checked)), knobs(checked_knobs), machine(topology::discover(options.topology)),
       plan(topology::plan_workers(machine, choose_worker_count(options, machine))),
       whole_plan(topology::plan_workers(machine, most_workers(plan.cpu_of_worker.size(), machine))),
-      workers(whole_plan.cpu_of_worker.size()), idle(static_cast<unsigned>(workers.capacity())), overseer(*this), dumper(*this),
+      workers(whole_plan.cpu_of_worker.size()), seats(machine, whole_plan),
+      idle(static_cast<unsigned>(seats.map().worker_at.size())), published(idle.words()), overseer(*this), dumper(*this),
       offloads(*this, options.max_blocking_threads, options.blocking_keep_alive.count()),
       chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
@@ -185,33 +186,6 @@ bool runtime_core::try_search(std::atomic<bool>& mark) noexcept {
   }
   mark.store(true, std::memory_order_relaxed);  // the worker's own
   return true;
-}
-
-// A fiber from outside goes to a worker that sleeps (its own last one first), else where the fewest wait; only if there is
-// no other to one that is held, or in reserve.
-worker& runtime_core::choose_worker(const fiber_block* f) noexcept {
-  const auto n = static_cast<unsigned>(workers.size());
-  const auto may = [&](unsigned i) { return !f || !f->allowed || f->allowed[i]; };
-  if (f) {
-    worker* home = f->home.load(std::memory_order_relaxed);  // null for a new one
-    if (home && &home->core == this && idle.is_idle(home->index) && home->unfitness() == 0) return *home;
-  }
-  const unsigned start = next_worker.fetch_add(1, std::memory_order_relaxed) % n;  // spreads
-  worker* best = nullptr;
-  for (unsigned k = 0; k < n; ++k) {
-    const unsigned i = (start + k) % n;
-    if (!may(i)) continue;
-    worker& w = *workers[i];
-    if (idle.is_idle(i) && w.unfitness() == 0) return w;
-    if (!best || std::pair(w.unfitness(), w.waiting()) < std::pair(best->unfitness(), best->waiting())) best = &w;
-  }
-  return best ? *best : *workers[start];
-}
-
-bool runtime_core::has_a_better_place(const fiber_block& f, const worker& here) const noexcept {
-  return std::any_of(workers.begin(), workers.end(), [&](const std::unique_ptr<worker>& w) {
-    return w->unfitness() < here.unfitness() && (!f.allowed || f.allowed[w->index]);
-  });
 }
 
 std::uint64_t runtime_core::live() const noexcept {

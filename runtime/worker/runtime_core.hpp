@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <lagom/runtime.hpp>
@@ -21,9 +22,12 @@
 #include "monitor.hpp"
 #include "os/fork.hpp"
 #include "os/thread.hpp"
+#include "published_words.hpp"
 #include "quit_dumper.hpp"
 #include "scheduler/features.hpp"
 #include "topology/topology.hpp"
+#include "seat_plan.hpp"
+#include "wake_cost.hpp"
 #include "worker.hpp"
 #include "worker_list.hpp"
 
@@ -84,7 +88,14 @@ class runtime_core {
   static bool describe_overflow(void* address, int fd) noexcept;
 
   // ---- Workers
-  worker& choose_worker(const fiber_block* f) noexcept;  // for a fiber that comes from outside
+  /// Finds a worker for a runnable fiber that no worker of ours has in hand, and sends it there.
+  void dispatch(fiber_block& f) noexcept;
+  std::pair<worker*, worker::claimed> select(const fiber_block& f, const worker* here, std::int64_t usual_stint,
+                                             std::span<std::uint64_t> view) noexcept;
+  worker& least_waiting(const fiber_block* f) noexcept;
+  /// Asks the nearest sleeping worker to come and look for work. False: none sleeps.
+  bool call_helper_for(worker& w) noexcept;
+  void call(unsigned claimed_seat) noexcept;
   /// May f go to a worker more fit than `here`?
   bool has_a_better_place(const fiber_block& f, const worker& here) const noexcept;
   unsigned wanted_workers() const noexcept { return wanted_.load(std::memory_order_relaxed); }  // a number of its own
@@ -110,7 +121,10 @@ class runtime_core {
   stack_pool stacks;
   descriptor_table descriptors;
   worker_list workers;
-  idle_workers idle;
+  seat_plan seats;                            // of `whole_plan`
+  idle_workers idle;                          // by seat
+  published_words published;
+  wake_cost wake_ups;
   monitor overseer;
   quit_dumper dumper;
   blocking_pool offloads;
@@ -135,6 +149,7 @@ class runtime_core {
   bool is_empty() const noexcept;
   void check_attributes(const attributes& a) const;
   void apply_attributes(fiber_block& f, const attributes& a);
+  void copy_words(const fiber_block* f, std::span<std::uint64_t> to) const noexcept;
   std::size_t whole_stack(std::size_t usable, std::size_t callable) const noexcept;
   void terminate() noexcept;
   void watch_for_exit() noexcept;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "os/assert.hpp"
+#include "os/clock.hpp"
 #include "runtime_core.hpp"
 #include "worker.hpp"
 
@@ -174,6 +175,8 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
   f->task = top;
   f->is_detached.store(who == ownership::detached, std::memory_order_relaxed);  // nobody else has it
   f->references.store(who == ownership::detached ? 1 : 2, std::memory_order_relaxed);  // nobody else has it
+  // Nothing is known of it: half of what there is, as in Linux; only where CPUs differ in speed does it matter.
+  set_usage(*f, scheduler::utilization(here ? here->now() : os::monotonic_ns(), 0, seats.map().is_hybrid ? scheduler::utilization_max / 2 : 0));
   f->machine.owner = f;
   f->forks = forks;
   make_context(f->machine, s->low, top, &worker::enter);
@@ -198,11 +201,11 @@ void runtime_core::commit(fiber_block& f) noexcept {
     // The spawner's stint so far must count: else a chain of fibers that spawn their successor and end would join, each
     // time, where the first one began, and never fall behind anybody.
     here->read_clock();
-    here->enqueue(f, scheduler::joining::spawned);
+    here->enqueue_spawned(f);
     return;
   }
   f.arrival = scheduler::joining::spawned;
-  choose_worker(&f).send(f);
+  dispatch(f);
 }
 
 void runtime_core::abandon(fiber_block& f) noexcept {

@@ -17,7 +17,7 @@ inline namespace v0 {
 namespace detail {
 
 void worker::set_reserve(bool reserve) noexcept {
-  core.idle.set_reserve(index, reserve);
+  core.idle.set_reserve(seat, reserve);
   in_reserve_.store(reserve, std::memory_order_relaxed);                   // hints: evacuate() below makes up for what comes late
   is_restless_.store(reserve || core.chaos, std::memory_order_relaxed);    // the same
   if (!reserve) return;

@@ -15,17 +15,57 @@ namespace detail {
 void worker::publish_waiting() noexcept {
   const std::size_t waiting = queue_.runnable() - (queue_.current() != nullptr && queue_.current()->on_rq ? 1 : 0);
   waiting_.store(static_cast<std::uint32_t>(waiting), std::memory_order_relaxed);  // a hint
+  if (waiting == 0 && is_overloaded()) [[unlikely]] set_overloaded(false);
+  // An empty queue changes nothing: fibers of the idle class that wait for each other would change it at every switch.
+  const bool idle_only = queue_.has_only_idle();
+  if (idle_only != is_idle_only_.load(std::memory_order_relaxed) && queue_.runnable() != 0) [[unlikely]] publish_idle_only(idle_only);  // a hint
 }
 
-void worker::end_stint(std::int64_t now) noexcept {
+// Asked when somebody comes, and now and then; the mark stays until nobody waits, as its word is shared with others.
+void worker::note_overload() noexcept {
+  if (is_overloaded()) return;
+  const std::int64_t movable = std::int64_t{waiting()} - bound();
+  if (movable * stint_.load(std::memory_order_relaxed) > core.wake_ups.now()) set_overloaded(true);  // ours
+}
+
+void worker::set_overloaded(bool on) noexcept {
+  is_overloaded_.store(on, std::memory_order_relaxed);  // a hint
+  core.published.set(published_words::kind::overloaded, seat, on);
+}
+
+void worker::publish_idle_only(bool idle_only) noexcept {
+  is_idle_only_.store(idle_only, std::memory_order_relaxed);  // a hint
+  core.published.set(published_words::kind::idle_only, seat, idle_only);
+  looks_for_normal_.store(idle_only, std::memory_order_relaxed);  // a wish
+}
+
+void worker::settle_in(fiber_block& f) noexcept {
+  const worker* last = f.home.load(std::memory_order_relaxed);  // ours from here on
+  f.recent_worker = last ? last->index : scheduler::no_worker;
+  f.home.store(this, std::memory_order_relaxed);  // published by the queue lock
+}
+
+void worker::bind(fiber_block& f) noexcept {
+  f.is_bound = true;
+  bound_published_.store(++bound_, std::memory_order_relaxed);  // a hint
+}
+
+void worker::unbind(fiber_block& f) noexcept {
+  f.is_bound = false;
+  bound_published_.store(--bound_, std::memory_order_relaxed);  // a hint
+}
+
+void worker::end_stint(fiber_block& f, std::int64_t now) noexcept {
   const std::int64_t stint = now - stint_began_;
+  f.usual_stint += (stint - f.usual_stint) >> stint_shift;
   const std::int64_t average = stint_.load(std::memory_order_relaxed);  // ours; a hint for others
   stint_.store(average + ((stint - average) >> stint_shift), std::memory_order_relaxed);  // a hint
   steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);    // a hint for the monitor
 }
 
 void worker::join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept {
-  f.home.store(this, std::memory_order_relaxed);  // published by the queue lock
+  if (f.home.load(std::memory_order_relaxed) != this) settle_in(f);  // ours from here on
+  if (f.pin_count != 0 || f.allowed) [[unlikely]] bind(f);
   f.was_woken |= why == scheduler::joining::woken;
   // relaxed: looked at by the worker's preemption points, which then take the lock.
   if (queue_.enqueue(f, why, now)) resched_.store(true, std::memory_order_relaxed);
@@ -40,14 +80,15 @@ void worker::empty_inbox(std::int64_t now) noexcept {
   }
 }
 
-void worker::enqueue(fiber_block& f, scheduler::joining why) noexcept {
+LAGOM_ONE_FRAME void worker::enqueue(fiber_block& f, scheduler::joining why) noexcept {
   f.state_since.store(now_, std::memory_order_relaxed);  // statistics
   {
     spin_guard hold(queue_lock_);
     join(f, why, now_);
     publish_waiting();
   }
-  ask_for_help();
+  note_overload();
+  if (is_overloaded()) call_helper();
 }
 
 void worker::serve_due(std::int64_t now) noexcept {
@@ -55,6 +96,8 @@ void worker::serve_due(std::int64_t now) noexcept {
   if (timers_.next_expiry() <= now) timers_.fire(os::monotonic_ns());
   if (now < next_poll_) return;
   next_poll_ = now + poll_interval_ns;
+  note_overload();
+  if (now >= next_even_out_) even_out(now);
   if (core.descriptors.anybody_waits()) poll_descriptors(0);
 }
 
@@ -90,7 +133,7 @@ void worker::exit(fiber_block& f) noexcept {
 LAGOM_ONE_FRAME void worker::leave(fiber_block& f, departure how) noexcept {
   const std::int64_t now = read_clock();
   serve(now);
-  end_stint(now);
+  end_stint(f, now);
   f.state_since.store(now, std::memory_order_relaxed);  // before others can see f in the queue
   scheduler::entity* chosen = nullptr;
   {
@@ -98,8 +141,12 @@ LAGOM_ONE_FRAME void worker::leave(fiber_block& f, departure how) noexcept {
     empty_inbox(now);
     switch (how) {
       case departure::yielded: chosen = queue_.yield_and_pick(now); break;
-      case departure::parked: chosen = queue_.park_and_pick(now); break;
+      case departure::parked:
+        depart(f);
+        chosen = queue_.park_and_pick(now);
+        break;
       default:
+        depart(f);
         queue_.dequeue(f, scheduler::leaving::exited, now);
         chosen = queue_.pick(now);
     }
@@ -108,7 +155,10 @@ LAGOM_ONE_FRAME void worker::leave(fiber_block& f, departure how) noexcept {
   }
   resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
   stint_began_ = now;
+  if (usage_of(f).is_due(now)) note_usage(f, now, how);
   if (chosen == &f) return;
+  // Only the idle class is left: the loop looks for better work first.
+  if (looks_for_normal_.load(std::memory_order_relaxed)) [[unlikely]] chosen = nullptr;  // set under the lock, most often by us
   add_to(f.switches_voluntary, 1);
   jump(f, chosen ? &block_of(*chosen) : nullptr, how);
 }
@@ -135,6 +185,10 @@ bool worker::should_yield() noexcept {
 
 void worker::checkpoint(fiber_block& f) noexcept {
   if (!should_yield() || f.stay_count != 0) return;
+  if (looks_for_faster_) [[unlikely]] {
+    looks_for_faster_ = false;
+    if (wants_faster_cpu(f, now_)) return yield_away(f);
+  }
   if (is_restless_.load(std::memory_order_relaxed) && (in_reserve() || random() % 4 == 0)) return yield(f);  // a hint
   const std::int64_t now = read_clock();
   serve(now);
@@ -153,17 +207,17 @@ void worker::checkpoint(fiber_block& f) noexcept {
   resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
   if (chosen == &f) {
     // A long stint with others waiting: worth another worker, whatever the average says.
-    if (now - stint_began_ > notify_cost_ns) ask_for_help();
+    if (waiting() > 0 && now - stint_began_ > core.wake_ups.now()) call_helper();
     return;
   }
-  end_stint(now);
+  end_stint(f, now);
+  if (usage_of(f).is_due(now)) note_usage(f, now, departure::yielded);
   add_to(f.switches_involuntary, 1);
   jump(f, &block_of(*chosen), departure::yielded);
 }
 
 void worker::begin(fiber_block& f) noexcept {
   __builtin_prefetch(f.machine.stack_pointer);
-  f.home.store(this, std::memory_order_relaxed);    // read by the fiber itself after the switch
   f.on_stack.store(true, std::memory_order_relaxed);  // thieves look under the queue lock, where f is no longer
   const std::int64_t waited = std::max<std::int64_t>(now_ - f.state_since.load(std::memory_order_relaxed), 0);  // statistics
   add_to(f.wait_time, waited);
@@ -192,7 +246,7 @@ void worker::jump(fiber_block& f, fiber_block* next, departure how) noexcept {
     running_.store(nullptr, std::memory_order_relaxed);  // ours
   }
   switch_context(f.machine, next ? next->machine : loop_, thread_);
-  // Some worker runs f again: begin() there has made itself f's home.
+  // Some worker runs f again: in its queue it has become f's home.
   f.home.load(std::memory_order_relaxed)->settle();  // our own; written before the switch
 }
 
@@ -230,13 +284,14 @@ void worker::settle_parked(fiber_block& f) noexcept {
 
 void worker::enqueue_woken(fiber_block& f) noexcept {
   if (is_restless_.load(std::memory_order_relaxed) && send_on(f)) [[unlikely]] return;  // a hint
+  if (!keeps(f, f.usual_stint)) [[unlikely]] return place(f, scheduler::joining::woken);
   enqueue(f, scheduler::joining::woken);
 }
 
 bool worker::send_on(fiber_block& f) noexcept {
   if (!in_reserve()) return scatter(f);
   if (f.pin_count != 0 || f.on_rq) return false;
-  worker& target = core.choose_worker(&f);
+  worker& target = core.least_waiting(&f);
   if (&target == this) return false;
   f.arrival = scheduler::joining::woken;
   target.send(f);

@@ -13,7 +13,11 @@
 #include "inbox.hpp"
 #include "os/clock.hpp"
 #include "os/poller.hpp"
+#include "published_words.hpp"
+#include "scheduler/balancing.hpp"
 #include "scheduler/run_queue.hpp"
+#include "scheduler/utilization.hpp"
+#include "scheduler/worker_selection.hpp"
 #include "timer_queue.hpp"
 #include "trace/histogram.hpp"
 
@@ -64,6 +68,8 @@ class alignas(64) worker {
   // ---- For the worker's own thread.
   /// A fiber has become runnable by a wake-up that the running fiber, a timer or a descriptor of this worker caused.
   void enqueue_woken(fiber_block& f) noexcept;
+  /// The running fiber has spawned it.
+  void enqueue_spawned(fiber_block& f) noexcept;
   /// Puts a runnable fiber on this worker's queue. REQUIRES: state is runnable, no queue lock held.
   void enqueue(fiber_block& f, scheduler::joining why) noexcept;
   fiber_block* running() const noexcept { return running_.load(std::memory_order_relaxed); }  // ours; for others a hint
@@ -72,14 +78,27 @@ class alignas(64) worker {
 
   // ---- For anybody.
   /// Makes a runnable fiber join here, and sees to it that somebody looks.
-  void send(fiber_block& f) noexcept;
+  enum class claimed : std::uint8_t { no, yes };  // yes: the caller has claimed this worker's sleep
+  void send(fiber_block& f, claimed sleep = claimed::no) noexcept;
   void notify() noexcept { poller_.notify(); }
-  /// Is more waiting here than is worth the cost of waking another worker?
-  bool is_overloaded() const noexcept {
-    // hints: the monitor corrects what a stale value misses
-    return static_cast<std::int64_t>(waiting_.load(std::memory_order_relaxed)) * stint_.load(std::memory_order_relaxed) > notify_cost_ns;
+  /// The same, of one whose sleep the caller has claimed: how long it takes to get up is measured.
+  void wake_up(std::int64_t now) noexcept {
+    notified_at_.store(now, std::memory_order_relaxed);  // published by the notification
+    notify();
   }
+  /// More waits here than is worth the cost of waking another worker, or did lately. A hint, as all of these.
+  bool is_overloaded() const noexcept { return is_overloaded_.load(std::memory_order_relaxed); }  // a hint
+  void set_overloaded(bool on) noexcept;
   std::uint32_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }  // a hint
+  /// How many of those queued here may not run everywhere.
+  std::uint32_t bound() const noexcept { return bound_published_.load(std::memory_order_relaxed); }  // a hint
+  /// How long somebody who joined now would wait, about; `forever` for the idle class behind others.
+  std::int64_t expected_wait(bool is_idle_class) const noexcept {
+    if (is_idle_class && !is_idle_only_.load(std::memory_order_relaxed)) return scheduler::forever;  // a hint
+    return (waiting_.load(std::memory_order_relaxed) + std::int64_t{1}) * stint_.load(std::memory_order_relaxed);  // hints
+  }
+  /// A sleeping worker that may run one of those who wait here; any thread. idle_workers::none: there is none.
+  unsigned helper_for_bound() noexcept;
   /// Changes whenever the worker comes by: a switch, or a preemption point that looked at the clock. A hint.
   std::uint64_t progress() const noexcept {
     return steps_.load(std::memory_order_relaxed) + looks_.load(std::memory_order_relaxed);  // hints
@@ -87,8 +106,20 @@ class alignas(64) worker {
   bool has_mail() const noexcept { return !inbox_.is_empty(); }
   timer_queue& timers() noexcept { return timers_; }
   os::poller& poller() noexcept { return poller_; }
-  /// Takes fibers away from here that worker `thief` may run, at most half of those that wait. Returns how many.
-  unsigned rob(unsigned thief, std::span<fiber_block*> loot, std::int64_t now) noexcept;
+  /// What a thief asks for.
+  struct theft {
+    unsigned thief;
+    std::uint8_t distance;
+    std::int64_t guard;      // nobody who became runnable more recently
+    bool takes_idle_class;
+    std::int64_t now;
+  };
+  struct haul {
+    unsigned taken;
+    bool try_again;  // there is more, that was too fresh; or nobody could look just now
+  };
+  /// Takes fibers away from here that the thief may run, at most half of those that wait.
+  haul rob(const theft& what, std::span<fiber_block*> loot) noexcept;
   /// In reserve: not wanted at present (runtime::set_workers, substitutes that have done their part). What it has moves on.
   bool in_reserve() const noexcept { return in_reserve_.load(std::memory_order_relaxed); }  // a hint: late is soon enough
   void set_reserve(bool reserve) noexcept;
@@ -102,10 +133,12 @@ class alignas(64) worker {
   /// Looks at its descriptors in its place. Any thread.
   void poll_from_outside() noexcept;
   /// Asks a worker that was claimed while idle to look for work elsewhere.
-  void make_searcher() noexcept {
+  void make_searcher(std::int64_t now) noexcept {
     is_searcher_.store(true, std::memory_order_relaxed);  // published by the notification
-    notify();
+    wake_up(now);
   }
+  /// Let the running fiber's next preemption point look around.
+  void ask_to_look() noexcept { resched_.store(true, std::memory_order_relaxed); }  // a hint
   void set_default_slice(std::int64_t ns) noexcept;
   /// For a spawner on this worker's thread.
   std::uint64_t new_serial() noexcept;
@@ -115,6 +148,7 @@ class alignas(64) worker {
     std::uint64_t switches, steals, migrations_in, wakeups, spawned, finished;
     std::size_t queued;
     std::int64_t longest_wait;
+    unsigned util;
   };
   snapshot look(std::int64_t now) const noexcept;
   const trace::histogram& wake_latency() const noexcept { return latency_; }
@@ -124,6 +158,7 @@ class alignas(64) worker {
 
   runtime_core& core;
   const unsigned index;
+  const std::uint32_t seat;                 // its bit in words; see scheduler/seating.hpp
   const std::vector<unsigned> ring;         // the others, nearest first; some may not exist yet
 
  private:
@@ -148,6 +183,12 @@ class alignas(64) worker {
   void serve_due(std::int64_t now) noexcept;
   void poll_descriptors(std::int64_t timeout) noexcept;
 
+  // placing.cpp
+  void place(fiber_block& f, scheduler::joining why) noexcept;
+  /// The short form of the question which worker is to run f: this one, without looking any further.
+  bool keeps(const fiber_block& f, std::int64_t usual_stint) const noexcept;
+  bool may_run_here(const fiber_block& f) const noexcept { return !f.allowed || f.allowed[index]; }
+
   // switch.cpp
   void leave(fiber_block& f, departure how) noexcept;
   void jump(fiber_block& f, fiber_block* next, departure how) noexcept;
@@ -156,8 +197,17 @@ class alignas(64) worker {
   void begin(fiber_block& f) noexcept;
   void empty_inbox(std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void publish_waiting() noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
-  void end_stint(std::int64_t now) noexcept;
+  void note_overload() noexcept;
+  void publish_idle_only(bool idle_only) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void end_stint(fiber_block& f, std::int64_t now) noexcept;
   void join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  /// The other end of join(): f does not want to run here any more, or is taken elsewhere. Before it is dequeued.
+  void depart(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
+    if (f.is_bound) [[unlikely]] unbind(f);
+  }
+  void settle_in(fiber_block& f) noexcept;
+  void bind(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void unbind(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   static void enter(machine_context& self, machine_context& previous);
   void settle_parked(fiber_block& f) noexcept;
   bool may_look_later() const noexcept;
@@ -168,11 +218,19 @@ class alignas(64) worker {
   void yield_away(fiber_block& f) noexcept;
 
   // steal.cpp
-  bool steal() noexcept;
-  void ask_for_help() noexcept {
-    if (is_overloaded()) call_helper();
-  }
+  enum class loot_kind : std::uint8_t { normal_only, anything };
+  bool steal(loot_kind what) noexcept;
+  haul rob_one(worker& victim, const theft& what) noexcept;
+  bool is_worth_robbing(const worker& victim) const noexcept;
   void call_helper() noexcept;
+
+  // evening.cpp
+  void even_out(std::int64_t now) noexcept;
+  bool pull_from(worker& other, std::int64_t now) noexcept;
+  bool wants_faster_cpu(fiber_block& f, std::int64_t now) noexcept;
+  void fold_usage(std::int64_t now) noexcept;
+  // Of a fiber that this worker has just charged.
+  static void note_usage(fiber_block& f, std::int64_t now, departure how) noexcept;
 
   // ---- The worker's own.
   std::atomic<fiber_block*> running_{nullptr};
@@ -181,7 +239,7 @@ class alignas(64) worker {
   std::int64_t now_ = 0;                    // of the current step
   std::int64_t stint_began_ = 0;
   std::int64_t look_again_ = 0;             // checkpoint(): no need to ask the queue before
-  std::int64_t next_poll_ = 0;
+  std::int64_t next_poll_ = 0, next_even_out_ = 0;
   thread_state thread_;
   os::fast_clock clock_;
   machine_context loop_;
@@ -190,16 +248,27 @@ class alignas(64) worker {
   unsigned block_count_ = 0, stack_count_ = 0;
   std::uint32_t seen_trims_ = 0;            // stack_pool::trims() when the free stacks were last given up
   std::int64_t idle_average_ = 0;
-  std::uint64_t random_;                    // chaos mode
+  std::uint64_t random_;
+  unsigned failed_thefts_ = 0;              // rounds without loot since the last success
+  bool saw_unmovable_ = false;              // what the last round met could not be taken, and that will not change
+  bool looks_for_faster_ = false;           // is the running fiber on too slow a CPU? Asked now and then
+  scheduler::theft_gate far_thefts_;        // whether looking beyond the last-level cache pays
+  std::vector<std::uint64_t> view_;         // copies of published words, while a worker is chosen
   std::uint64_t next_serial_ = 0, serials_left_ = 0;
 
   // ---- Guarded by queue_lock_: taken by the worker once per step; thieves only try it.
   alignas(64) spin_lock queue_lock_;
   scheduler::run_queue queue_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_));
+  std::uint32_t bound_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_)) = 0;  // of those queued, who may not run everywhere
 
   // ---- Published by the worker, read by anybody as hints.
   alignas(64) std::atomic<std::uint32_t> waiting_{0};
-  std::atomic<std::int64_t> stint_{notify_cost_ns};
+  std::atomic<std::int64_t> stint_{wake_cost_start_ns};
+  std::atomic<bool> is_overloaded_{false}, is_idle_only_{false};
+  std::atomic<bool> looks_for_normal_{false};  // before the idle class goes on: one look for better work
+  std::atomic<std::uint32_t> bound_published_{0};
+  std::atomic<std::uint64_t> usage_{0};     // scheduler::utilization, packed
+  std::atomic<std::int64_t> usage_counted_{0};
   std::atomic<int> thread_id_{0};
   std::atomic<std::uint64_t> steps_{0}, looks_{0};
   std::atomic<std::uint64_t> spawned_{0}, finished_{0}, steals_{0}, migrations_in_{0}, wakeups_{0};
@@ -214,6 +283,7 @@ class alignas(64) worker {
   std::atomic<bool> is_restless_{false};    // fibers that give way go elsewhere: chaos mode, or in reserve
   std::atomic<bool> in_reserve_{false};
   std::atomic<bool> is_held_{false};
+  std::atomic<std::int64_t> notified_at_{0};  // by whoever claimed its sleep; 0: nobody
   os::poller poller_;
 
   friend class runtime_core;
