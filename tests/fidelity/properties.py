@@ -8,8 +8,8 @@ DIR holds NAME.K.json files, K being the number of the run. QUANTUM is the longe
 scheduler can take the CPU away (a kernel's tick; for fibers the interval of preemption points), SLICE the default slice.
 Bounds are written with q, r and the burst B = q * ceil(r / q), so that they hold on any machine. A property passes when the
 median of its runs lies within the bounds. Bounds marked with a ring are not derived from the algorithm: they are what
-Linux 6.18 showed, with a margin (docs/fidelity.md). A report of a run at another scale of time names the scale, and its
-times are converted back before they are judged.
+Linux 6.18 showed, with a margin (docs/fidelity.md). The times of a run at another scale (lagom-sim scenario
+--scale) are reported in those of the file, so QUANTUM and SLICE are too.
 
 To a scheduler of fibers the time in which other programs have its CPU is a stint of the running fiber, in which it cannot be
 stopped: q is longer by that much. Bounds on extremes therefore allow for the longest such interruption of the run, which
@@ -232,23 +232,8 @@ def properties(p):
     return out
 
 
-TIMES = {"measured_ns", "slice_ns", "cpu_ns", "children_cpu_ns", "run_delay_ns", "foreign_ns", "stolen_ns", "longest_interruption_ns", "first_burst", "at_ns",
-         "mean", "min", "p50", "p90", "p95", "p99", "max"}
-
-
-def unscaled(value, factor, key=""):
-    """The report with all times multiplied."""
-    if isinstance(value, dict):
-        is_spread = key == "lag_spread"
-        return {k: v * factor if is_spread else unscaled(v, factor, k) for k, v in value.items()}
-    if isinstance(value, list):
-        return [unscaled(v, factor, key) for v in value]
-    return value * factor if key in TIMES and isinstance(value, (int, float)) else value
-
-
 def load(raw, name):
-    runs = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{name}.[0-9].json"))]
-    return [run if run.get("scale", 1) == 1 else unscaled(run, 1 / run["scale"]) for run in runs]
+    return [json.loads(path.read_text()) for path in sorted(raw.glob(f"{name}.[0-9].json"))]
 
 
 def number(v):

@@ -119,15 +119,20 @@ TEST_CASE("report: returns from long sleeps") {
   CHECK(out["returns"][1]["share_100ms"] == 0.5);
 }
 
-TEST_CASE("report: at another scale of time its own limits are scaled") {
+TEST_CASE("report: a run at another scale of time is reported in the times of the file") {
   run_record run(scaled(two_busy(), 0.01), 1);
   run.scale = 0.01;
+  run.threads[0].slice_seen = 14'000;
   run.start(origin);
   run.threads[0].log.note_wake(origin + 5 * ms, origin + 5 * ms + 1'000);
   run.threads[0].log.note_wake(origin + 6 * ms, origin + 6 * ms + 3'000);
   const auto out = report(run);
   CHECK(out["threads"][0]["wake"]["over_200us"] == 0.5);
-  CHECK(out["threads"][0]["wake"]["max"] == 3'000);
+  CHECK(out["threads"][0]["wake"]["max"] == 300'000);
+  CHECK(out["threads"][0]["wake"]["n"] == 2);
+  CHECK(out["measured_ns"] == 1'000 * ms);
+  CHECK(out["threads"][0]["slice_ns"] == 1'400'000);
+  CHECK(out["lag_spread"]["a"] == 0);
 }
 
 TEST_CASE("report: a limited number of samples still has the right quantiles") {

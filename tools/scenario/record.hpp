@@ -96,8 +96,8 @@ struct run_record {
   const scenario what;
   span measured{};
   std::vector<thread_record> threads{};  ///< as in what.threads
-  /// The scenario's times are this part of the kernel's (scaled()). Limits of the report ("over 200 us", "the first
-  /// 100 ms") are scaled by it; times are reported as they are.
+  /// The scenario's times are this part of its file's (scaled()). The report is in the file's times, and its limits ("over
+  /// 200 us", "the first 100 ms") are as well.
   double scale = 1;
   double foreign_share = 0;  ///< of the scenario's CPU, used by others
   nanos stolen = 0;          ///< by the hypervisor

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string_view>
 
 #include "record.hpp"
 
@@ -235,6 +236,35 @@ nanos longest_interruption(const run_record& run) {
   return longest;
 }
 
+/// The members that are times, wherever they are. Those of lag_spread are too, whatever their names.
+bool is_time(const std::string& key) {
+  constexpr std::string_view times[] = {"at_ns", "children_cpu_ns", "cpu_ns", "first_burst", "foreign_ns", "longest_interruption_ns",
+                                        "max", "mean", "measured_ns", "min", "p50", "p90", "p95", "p99", "run_delay_ns", "slice_ns",
+                                        "stolen_ns"};
+  return std::find(std::begin(times), std::end(times), key) != std::end(times);
+}
+
+/// Multiplies all times: a run at another scale is to be read beside the file that it played.
+void multiply_times(json& value, double factor, bool is_all_times = false) {
+  if (value.is_array()) {
+    for (auto& each : value) {
+      multiply_times(each, factor);
+    }
+    return;
+  }
+  if (!value.is_object()) {
+    return;
+  }
+  for (auto& member : value.items()) {
+    json& inside = member.value();
+    if (inside.is_number() && (is_all_times || is_time(member.key()))) {
+      inside = std::llround(inside.get<double>() * factor);
+    } else {
+      multiply_times(inside, factor, member.key() == "lag_spread");
+    }
+  }
+}
+
 }  // namespace
 
 json report(run_record& run) {
@@ -255,6 +285,9 @@ json report(run_record& run) {
   out["threads"] = json::array();
   for (std::size_t i = 0; i < run.threads.size(); ++i) {
     out["threads"].push_back(thread_report(in, i));
+  }
+  if (run.scale != 1) {
+    multiply_times(out, 1 / run.scale);
   }
   return out;
 }
