@@ -57,14 +57,17 @@ def share(name):
 
 def worst_share_error(*groups):
     """Greatest relative error against the weight shares, over groups of threads that are always runnable."""
-    def value(run):
+    def fair_shares(run):
         weights = {t["name"]: 3 if t["policy"] == "idle" else WEIGHTS[t["nice"] + 20] for t in run["threads"]}
         total = sum(weights.values())
-        # What an interruption was charged is made good by and by: an end in the middle of that is no error.
-        charged = run.get("longest_interruption_ns", 0) / run["measured_ns"]
-        errors = [(abs(t["share_of_scenario"] - fair) - charged) / fair for t in run["threads"] if not groups or t["name"] in groups
-                  for fair in [weights[t["name"]] / total]]
-        return max(0, *errors)
+        return {name: weight / total for name, weight in weights.items() if not groups or name in groups}
+
+    def value(run):
+        got = {t["name"]: t["share_of_scenario"] for t in run["threads"]}
+        return max(abs(got[name] / fair - 1) for name, fair in fair_shares(run).items())
+
+    # What an interruption was charged is made good by and by: an end in the middle of that is no error.
+    value.allowance = lambda run: run.get("longest_interruption_ns", 0) / run["measured_ns"] / min(fair_shares(run).values())
     return value
 
 
@@ -258,7 +261,8 @@ def main():
             continue
         judged += 1
         middle = statistics.median(values)
-        excess = statistics.median(v - quanta * run.get("longest_interruption_ns", 0) / MS for v, run in zip(values, runs))
+        allowance = getattr(value, "allowance", lambda run: quanta * run.get("longest_interruption_ns", 0) / MS)
+        excess = statistics.median(v - allowance(run) for v, run in zip(values, runs))
         ok = low <= middle and excess <= high
         failed += not ok
         cells = [scenario, what, words, f"{number(low)} … {number(high)}", f"{number(middle)} [{number(min(values))}–{number(max(values))}]", "ok" if ok else "OUT"]
