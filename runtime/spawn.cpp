@@ -42,7 +42,7 @@ void runtime_core::report_uncaught(fiber_block& f, std::exception_ptr failure) n
   uncaught.fetch_add(1, std::memory_order_relaxed);  // statistics
   // Nobody is left to hear of it: as with std::thread.
   if (!options.on_uncaught) std::terminate();
-  options.on_uncaught(f.attrs ? *f.attrs : attributes{}, std::move(failure));
+  options.on_uncaught(attributes_of(f), std::move(failure));
 }
 
 void runtime_core::run_body(fiber_block& f) {
@@ -167,6 +167,22 @@ attributes fiber::get_attributes() const {
   if (!block_) throw std::system_error(errc::not_joinable, "lagom: attributes of an empty fiber handle");
   return detail::attributes_of(*block_);
 }
+
+namespace {
+
+detail::fiber_block& need_block(detail::fiber_block* f) {
+  if (!f) throw std::system_error(errc::not_joinable, "lagom: attributes of an empty fiber handle");
+  if (detail::is_parents(*f)) throw std::system_error(errc::forked, "lagom: attributes of a fiber of the parent process");
+  return *f;
+}
+
+}  // namespace
+
+void fiber::set_attributes(const attributes& a) { detail::set_attributes(need_block(block_), a); }
+void fiber::change(const attribute_change& c) { detail::change_attributes(need_block(block_), c); }
+void fiber::set_nice(int nice) { change({.nice = nice}); }
+void fiber::set_slice(std::chrono::nanoseconds slice) { change({.slice = slice}); }
+void fiber::set_policy(policy p) { change({.policy = p}); }
 
 fiber_stats fiber::stats() const {
   if (!block_) throw std::system_error(errc::not_joinable, "lagom: stats of an empty fiber handle");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "clamp.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 
@@ -11,6 +12,7 @@ void clamp_levels::add(std::uint16_t value) {
   if (count_[value]++ == 0) {
     used_[value / 64] |= std::uint64_t{1} << (value % 64);
     used_words_ |= std::uint32_t{1} << (value / 64);
+    top_ = std::max(top_, value);
   }
 }
 
@@ -25,9 +27,12 @@ void clamp_levels::remove(std::uint16_t value) {
   if (word == 0) {
     used_words_ &= ~(std::uint32_t{1} << (value / 64));
   }
+  if (value == top_) {
+    top_ = find_top();
+  }
 }
 
-std::uint16_t clamp_levels::top() const {
+std::uint16_t clamp_levels::find_top() const {
   if (used_words_ == 0) {
     return 0;
   }
@@ -48,8 +53,6 @@ void clamp_tally::remove(clamp_range clamp) {
   max_.remove(clamp.max);
   --clamped_;
 }
-
-clamp_summary clamp_tally::summary() const { return {min_.top(), max_.top(), clamped_}; }
 
 std::optional<clamp_range> clamp_forwarder::consider(clamp_range wanted, nanos now) {
   const direction to = wanted == passed_on_                                           ? direction::none

@@ -45,12 +45,15 @@ class clamp_levels {
   void add(std::uint16_t value);
   void remove(std::uint16_t value);  // REQUIRES: it is there
   // 0 if there is none.
-  [[nodiscard]] std::uint16_t top() const;
+  [[nodiscard]] std::uint16_t top() const { return top_; }
 
  private:
+  [[nodiscard]] std::uint16_t find_top() const;
+
   std::array<std::uint32_t, capacity_scale + 1> count_{};
   std::array<std::uint64_t, capacity_scale / 64 + 1> used_{};  // one bit per value
   std::uint32_t used_words_ = 0;                               // one bit per word of used_
+  std::uint16_t top_ = 0;
 };
 
 // The clamps of the runnable entities of one run queue, those without any left out: whoever has no clamp costs nothing.
@@ -60,7 +63,7 @@ class clamp_tally {
  public:
   void add(clamp_range clamp);     // REQUIRES: not neutral
   void remove(clamp_range clamp);  // REQUIRES: added before
-  [[nodiscard]] clamp_summary summary() const;
+  [[nodiscard]] clamp_summary summary() const { return {min_.top(), max_.top(), clamped_}; }
 
  private:
   clamp_levels min_, max_;

@@ -95,6 +95,16 @@ void for_each_block(void (*visit)(fiber_block&, void*), void* argument) {
   }
 }
 
+namespace {
+
+// Nobody is to look for an ended fiber: its runtime may be gone before a late notice is read.
+void forget_change(fiber_block& f) noexcept {
+  spin_guard hold(f.update.lock);
+  f.rare.store(0, std::memory_order_relaxed);  // guarded by the lock
+}
+
+}  // namespace
+
 void end_fiber(fiber_block& f) noexcept {
   constexpr unsigned batch = 16;
   bool more = true;
@@ -104,6 +114,7 @@ void end_fiber(fiber_block& f) noexcept {
     {
       spin_guard hold(f.end_lock);
       f.ended = true;
+      if (f.rare.load(std::memory_order_relaxed) != 0) forget_change(f);  // set under the lock
       while (n < batch && !f.joiners.empty()) joiners[n++] = f.joiners.pop()->who;
       more = !f.joiners.empty();
     }
@@ -137,8 +148,12 @@ void reset_block(fiber_block& f) noexcept {
   f.ended = false;
   f.is_detached.store(false, std::memory_order_relaxed);  // nobody else has the block
   f.stop_source.reset();
+  if (!f.attrs) return;  // what follows comes with attributes only
   f.attrs.reset();
   f.allowed.reset();
+  f.is_pinned = false;
+  f.clamp = {};
+  f.rare.store(0, std::memory_order_relaxed);  // nobody else has the block
 }
 
 std::stop_source stop_source_of(fiber_block& f) {

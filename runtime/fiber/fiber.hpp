@@ -20,6 +20,7 @@
 #include "os/assert.hpp"
 #include "os/lock_watch.hpp"
 #include "park.hpp"
+#include "scheduler/clamp.hpp"
 #include "scheduler/run_queue.hpp"
 #include "scheduler/seating.hpp"
 #include "scheduler/utilization.hpp"
@@ -63,10 +64,34 @@ struct stop_relay {
   void operator()() const noexcept;
 };
 
+/// A letter to a worker: look at this fiber.
+struct change_notice {
+  explicit change_notice(fiber_block& f) noexcept : of(f) {}
+  change_notice* next = nullptr;  // in a worker's list
+  fiber_block& of;
+};
+
+/// A change of attributes on its way to whoever owns the fiber. worker/changes.cpp has the protocol.
+struct attribute_update {
+  explicit attribute_update(fiber_block& f) noexcept : notice(f) {}
+
+  spin_lock lock;                            // guards what follows, and the bit change_is_due
+  // What the fiber is to have.
+  scheduler::policy kind = scheduler::policy::normal;
+  scheduler::weight share{};
+  std::int64_t slice = 0;                    // 0: default mode
+  scheduler::clamp_range clamp{};
+  bool is_pinned = false;
+  bool has_affinity = false;                 // the next one is new
+  std::unique_ptr<bool[]> allowed;           // afterwards the old one
+  change_notice notice;
+  worker* sent_to = nullptr;                 // who has the notice in its list, or is about to get it
+};
+
 /// The control block of a fiber. Type-stable: blocks are recycled, never freed, so that stale tickets can be looked at.
 /// What a switch touches lies in the first four cache lines: the two of the entity, and the two after it.
 struct alignas(64) fiber_block : scheduler::entity, parker {
-  fiber_block() noexcept : parker(holder::fiber) {}
+  fiber_block() noexcept : parker(holder::fiber), update(*this) {}
 
   // ---- used at every switch, by the worker that runs it
   std::atomic<worker*> home{nullptr};        // last worker that ran or queued it
@@ -75,6 +100,11 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   std::atomic<bool> stop_flag{false};
   std::atomic<wait_reason> reason{wait_reason::none};
   stoppable may_stop = stoppable::no;        // of the wait in progress; goes into the word when it is parked
+  /// What most fibers never have: one test tells.
+  static constexpr std::uint8_t change_is_due = 1;  // `update` is not in effect yet
+  static constexpr std::uint8_t may_be_misplaced = 2;  // its affinity has changed: it looks whether it may run where it runs
+  static constexpr std::uint8_t is_clamped = 4;     // `clamp` is not neutral
+  std::atomic<std::uint8_t> rare{0};
   bool was_woken = false;                    // runnable by a wake-up: its wait counts as wake latency
   bool is_bound = false;                     // queued, and may not run everywhere: counted in its worker's queue
   scheduler::joining arrival = scheduler::joining::spawned;  // while in an inbox: what it comes as
@@ -119,7 +149,13 @@ struct alignas(64) fiber_block : scheduler::entity, parker {
   std::optional<std::stop_source> stop_source;
   std::unique_ptr<std::stop_callback<stop_relay>> relay;  // made and destroyed outside the lock
   std::unique_ptr<lagom::attributes> attrs;  // null: the defaults
-  std::unique_ptr<bool[]> allowed;           // by worker index; null: all. Constant while the fiber lives
+
+  // ---- rarely used; the owner's, whoever that is
+  std::unique_ptr<bool[]> allowed;           // by worker index; null: all
+  scheduler::clamp_range clamp{};            // what it asks for
+  scheduler::clamp_range counted{};          // what its run queue has counted it with; neutral: it has not
+  bool is_pinned = false;                    // by attributes: one of pin_count
+  attribute_update update;
 };
 
 /// Adds to a counter that has one writer at a time.
@@ -183,6 +219,9 @@ std::stop_source stop_source_of(fiber_block& f);
 std::stop_source relaying_source_of(fiber_block& f);
 
 attributes attributes_of(fiber_block& f);
+/// fiber::set_attributes and fiber::change.
+void set_attributes(fiber_block& f, const attributes& a);
+void change_attributes(fiber_block& f, const attribute_change& c);
 fiber_stats stats_of(fiber_block& f);
 
 /// The calling fiber, nullptr on a plain thread. Out of line on purpose: a fiber may resume on another OS thread, and compilers keep

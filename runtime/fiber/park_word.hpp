@@ -79,6 +79,9 @@ class park_word_of {
     return (word & state_mask) == parked && (word & stoppable_bit) ? word >> epoch_shift : no_epoch;
   }
 
+  /// Parked: whoever uses its ticket does so after what the caller has done before, in the one order. Any thread.
+  bool is_parked() const noexcept { return (word_.load(std::memory_order_seq_cst) & state_mask) == parked; }  // pairs with use()
+
   /// Used to quiet: the end of the wait. False if it is not used yet.
   bool end_if_used(wake& cause) noexcept {
     const std::uint64_t word = word_.load(std::memory_order_acquire);  // pairs with use()

@@ -102,7 +102,7 @@ bool worker::wants_faster_cpu(fiber_block& f, std::int64_t now) noexcept {
     const worker& other = *core.workers[w];
     if (core.idle.is_idle(other.seat) && !other.in_reserve() && (!f.allowed || f.allowed[w])) fastest = std::max<unsigned>(fastest, map.workers[w].capacity);
   }
-  return scheduler::is_misfit(used, {}, capacity, fastest);
+  return scheduler::is_misfit(used, f.clamp, capacity, fastest);
 }
 
 }  // namespace detail

@@ -58,12 +58,14 @@ void worker::run() {
     }
   }
   stop_searching();
+  messenger_.end(thread_id());
   core.worker_stopped(*this);
   this_worker = nullptr;
 }
 
 // One turn at one `now`: whoever should run next, or nullptr.
 fiber_block* worker::step() noexcept {
+  if (!changes_.seems_empty()) take_changes();
   const std::int64_t now = read_clock();
   serve(now);
   scheduler::entity* chosen = nullptr;
@@ -121,7 +123,7 @@ void worker::stop_searching() noexcept {
 
 // The worker's last look, between the announcement and the sleep; see idle_workers.hpp.
 bool worker::has_reason_to_stay() noexcept {
-  if (!inbox_.is_empty() || core.terminating.load(std::memory_order_seq_cst)) return true;  // pairs with terminate
+  if (!inbox_.is_empty() || !changes_.is_empty() || core.terminating.load(std::memory_order_seq_cst)) return true;  // pairs with terminate
   // Not again for what could not be taken a moment ago: who is bound to its worker, the monitor knows about.
   if (!in_reserve() && !saw_unmovable_ && core.published.others_overloaded(seat)) return true;
   // Our mail may be in our queue by now: a thief empties the inbox, and leaves what is too fresh to be stolen. If it came

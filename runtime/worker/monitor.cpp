@@ -104,6 +104,7 @@ void monitor::remind(std::int64_t now) noexcept {
 // A worker with work that has not moved since the last look cannot help itself.
 bool monitor::attend(worker& w, std::int64_t now) {
   sight& s = seen_[w.index];
+  if (core_.forwards_clamps) w.forward_clamps(now, core_.options.log);  // a fiber may compute for long without a step of its worker
   const std::uint64_t progress = w.progress();
   // It may also stand still between two fibers, in a callback of the user's or without a CPU: then others may help, but
   // nobody is rude.

@@ -152,6 +152,7 @@ wake park(wait_reason reason, std::int64_t expiry, stoppable stop) noexcept {
   }
   w->park(*f);
   cause = end_armed_wait(*f);
+  worker::look_around(*f);
   if (timed && cause != wake::expired) f->timer.home->timers().cancel(f->timer);
   return cause;
 }

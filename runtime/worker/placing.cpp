@@ -53,6 +53,7 @@ std::pair<worker*, worker::claimed> runtime_core::select(const fiber_block& f, c
   who.is_idle_class = is_idle_class;
   who.usual_stint = usual_stint;
   who.utilization = std::max(usage_of(f).value(), f.usual_usage);
+  who.clamp = f.clamp;
   if (f.allowed) who.allowed = view.subspan(2 * words, words);
   scheduler::situation now;
   if (here && here->unfitness() == 0) {
@@ -75,7 +76,9 @@ std::pair<worker*, worker::claimed> runtime_core::select(const fiber_block& f, c
 
 // A child is taken for short until it has shown otherwise, unless all are long here.
 void worker::enqueue_spawned(fiber_block& f) noexcept {
-  keeps(f, stint_.load(std::memory_order_relaxed)) ? enqueue(f, scheduler::joining::spawned) : place(f, scheduler::joining::spawned);  // ours
+  if (!keeps(f, stint_.load(std::memory_order_relaxed))) return place(f, scheduler::joining::spawned);  // ours
+  f.home.store(this, std::memory_order_relaxed);  // nobody else has it, so this need not be said aloud as in arrive()
+  enqueue(f, scheduler::joining::spawned);
 }
 
 void worker::place(fiber_block& f, scheduler::joining why) noexcept {

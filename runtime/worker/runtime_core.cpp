@@ -49,6 +49,7 @@ runtime_core::runtime_core(runtime& o, runtime_options checked, scheduler::featu
       workers(whole_plan.cpu_of_worker.size()), seats(machine, whole_plan),
       idle(static_cast<unsigned>(seats.map().worker_at.size())), published(idle.words()), overseer(*this), dumper(*this),
       offloads(*this, options.max_blocking_threads, options.blocking_keep_alive.count()),
+      forwards_clamps(options.forward_clamps && clamp_messenger::is_possible(options.log)),
       chaos(options.chaos_seed != 0) {
   const auto n = static_cast<unsigned>(plan.cpu_of_worker.size());
   const auto quota = os::cpu_quota(options.cgroup_root);
@@ -154,7 +155,12 @@ void runtime_core::terminate() noexcept {
   for (const auto& w : workers) w->notify();
   for (os::native_thread& t : threads_) t.join();
   threads_.clear();
-  while (visitors.load(std::memory_order_acquire) != 0) os::thread_yield();  // pairs with worker::send(); it is short
+  const auto wait_for_visitors = [this] {
+    while (visitors.load(std::memory_order_acquire) != 0) os::thread_yield();  // pairs with worker::send(); it is short
+  };
+  wait_for_visitors();
+  for (const auto& w : workers) w->drop_notices();
+  wait_for_visitors();  // who has seen a notice with a worker of ours
 }
 
 void runtime_core::shut_down() noexcept {

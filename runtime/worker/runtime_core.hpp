@@ -88,6 +88,10 @@ class runtime_core {
   static bool describe_overflow(void* address, int fd) noexcept;
 
   // ---- Workers
+  /// By index. Null: all. Throws std::invalid_argument if no worker is on one of the CPUs.
+  std::unique_ptr<bool[]> workers_on(const cpu_set& affinity) const;
+  /// Before the first fiber with a clamp. May throw std::bad_alloc.
+  void enable_clamps();
   /// Finds a worker for a runnable fiber that no worker of ours has in hand, and sends it there.
   void dispatch(fiber_block& f) noexcept;
   std::pair<worker*, worker::claimed> select(const fiber_block& f, const worker* here, std::int64_t usual_stint,
@@ -129,6 +133,7 @@ class runtime_core {
   quit_dumper dumper;
   blocking_pool offloads;
   bool may_spin = false;
+  const bool forwards_clamps;                 // runtime_options::forward_clamps, if the system lets us
   const bool chaos;                           // runtime_options::chaos_seed: perturb everything that may be perturbed
   pin pin_used = pin::none;
   std::size_t default_stack = 0;              // whole pages
@@ -159,6 +164,7 @@ class runtime_core {
 
   std::atomic<unsigned> wanted_{0};
   std::atomic<bool> follows_cpus_{true};
+  std::atomic<bool> has_clamps_{false};
   std::mutex staff_lock_;                     // guards the three below, and who is in reserve
   std::vector<os::native_thread> threads_;
   bool is_running_ = false;                   // threads_ may grow

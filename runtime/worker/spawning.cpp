@@ -23,10 +23,6 @@ void refuse(const char* field, const std::string& was, const char* right) {
   throw std::invalid_argument(std::string("lagom: attributes::") + field + " is " + was + "; " + right);
 }
 
-void check_clamp(const char* field, const std::optional<int>& v) {
-  if (v && (*v < 0 || *v > 1024)) refuse(field, std::to_string(*v), "0 to 1024 is allowed");
-}
-
 }  // namespace
 
 std::uint64_t worker::new_serial() noexcept {
@@ -95,48 +91,6 @@ void worker::put_stack(stack* s) noexcept {
   stacks_ = s;
   ++stack_count_;
   if (core.stacks.trims() != seen_trims_) [[unlikely]] give_up_stacks();
-}
-
-void runtime_core::check_attributes(const attributes& a) const {
-  if (a.slice.count() != 0 && (a.slice.count() < knobs.slice_min || a.slice.count() > knobs.slice_max)) {
-    refuse("slice", std::to_string(a.slice.count()) + " ns", "0 (default) or 1 us to 100 ms is allowed");
-  }
-  if (a.stack_size != 0 && (a.stack_size < stack_size_min || a.stack_size > stack_size_max)) {
-    refuse("stack_size", std::to_string(a.stack_size) + " bytes", "0 (default) or 16 KiB to 1 GiB is allowed");
-  }
-  if (!a.stack.empty() && (a.stack.size() < stack_size_min || a.stack_size != 0)) {
-    refuse("stack", std::to_string(a.stack.size()) + " bytes",
-           "at least 16 KiB are needed, and stack_size must be 0");
-  }
-  check_clamp("util_min", a.util_min);
-  check_clamp("util_max", a.util_max);
-  if (a.util_min.value_or(0) > a.util_max.value_or(1024)) {
-    refuse("util_min", std::to_string(*a.util_min), "it must not be above util_max");
-  }
-}
-
-void runtime_core::apply_attributes(fiber_block& f, const attributes& a) {
-  if (!a.affinity.empty()) {
-    auto allowed = std::make_unique<bool[]>(workers.capacity());
-    bool any = false;
-    for (std::size_t i = 0; i < workers.capacity(); ++i) {
-      allowed[i] = a.affinity.test(machine.cpus[whole_plan.cpu_of_worker[i]].os_index);
-      any |= allowed[i] && i < workers.size();
-    }
-    if (!any) refuse("affinity", a.affinity.to_string(), "it must name the CPU of a worker (lagom-topo lists them)");
-    f.allowed = std::move(allowed);
-  }
-  f.attrs = std::make_unique<attributes>(a);
-  f.attrs->nice = std::clamp(a.nice, scheduler::nice_min, scheduler::nice_max);
-  f.kind = a.policy == lagom::policy::idle    ? scheduler::policy::idle
-           : a.policy == lagom::policy::batch ? scheduler::policy::batch
-                                              : scheduler::policy::normal;
-  f.share = a.policy == lagom::policy::idle ? scheduler::idle_weight : scheduler::weight_of_nice(f.attrs->nice);
-  if (a.slice.count() != 0) {
-    f.has_custom_slice = true;
-    f.slice = static_cast<decltype(f.slice)>(a.slice.count());
-  }
-  f.pin_count = a.pinned ? 1 : 0;
 }
 
 prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::size_t align, ownership who) {

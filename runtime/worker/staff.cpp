@@ -31,6 +31,7 @@ void runtime_core::add_worker() {
   std::unique_ptr<worker>& slot = workers.next_slot();
   const auto i = static_cast<unsigned>(workers.size());
   slot = std::make_unique<worker>(*this, i, ring_of(i));
+  if (has_clamps_.load(std::memory_order_relaxed)) slot->make_tally();  // written under the lock
   try {
     threads_.emplace_back("lagom-" + std::to_string(i), [&w = *slot] { w.run(); });
   } catch (...) {

@@ -39,12 +39,6 @@ void worker::publish_idle_only(bool idle_only) noexcept {
   looks_for_normal_.store(idle_only, std::memory_order_relaxed);  // a wish
 }
 
-void worker::settle_in(fiber_block& f) noexcept {
-  const worker* last = f.home.load(std::memory_order_relaxed);  // ours from here on
-  f.recent_worker = last ? last->index : scheduler::no_worker;
-  f.home.store(this, std::memory_order_relaxed);  // published by the queue lock
-}
-
 void worker::bind(fiber_block& f) noexcept {
   f.is_bound = true;
   bound_published_.store(++bound_, std::memory_order_relaxed);  // a hint
@@ -63,21 +57,18 @@ void worker::end_stint(fiber_block& f, std::int64_t now) noexcept {
   steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);    // a hint for the monitor
 }
 
-void worker::join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept {
-  if (f.home.load(std::memory_order_relaxed) != this) settle_in(f);  // ours from here on
-  if (f.pin_count != 0 || f.allowed) [[unlikely]] bind(f);
-  f.was_woken |= why == scheduler::joining::woken;
-  // relaxed: looked at by the worker's preemption points, which then take the lock.
-  if (queue_.enqueue(f, why, now)) resched_.store(true, std::memory_order_relaxed);
-}
-
-void worker::empty_inbox(std::int64_t now) noexcept {
-  for (fiber_block* f = inbox_.take_all(); f;) {
+// Apart, so that the way out of a fiber, which mostly finds nothing here, stays short.
+__attribute__((noinline)) void worker::admit(fiber_block* f, std::int64_t now) noexcept {
+  while (f) {
     fiber_block* next = f->next;
     f->next = nullptr;
     join(*f, f->arrival, now);
     f = next;
   }
+}
+
+void worker::empty_inbox(std::int64_t now) noexcept {
+  if (fiber_block* all = inbox_.take_all()) admit(all, now);
 }
 
 LAGOM_ONE_FRAME void worker::enqueue(fiber_block& f, scheduler::joining why) noexcept {
@@ -94,16 +85,18 @@ LAGOM_ONE_FRAME void worker::enqueue(fiber_block& f, scheduler::joining why) noe
 void worker::serve_due(std::int64_t now) noexcept {
   // The counter may be ahead of the clock by a fraction of a microsecond; nobody may wake early by the clock.
   if (timers_.next_expiry() <= now) timers_.fire(os::monotonic_ns());
+  if (!changes_.seems_empty()) take_changes();
   if (now < next_poll_) return;
   next_poll_ = now + poll_interval_ns;
   note_overload();
   if (now >= next_even_out_) even_out(now);
+  if (core.forwards_clamps) forward_clamps(now, {});  // no user code here
   if (core.descriptors.anybody_waits()) poll_descriptors(0);
 }
 
 // True when neither the clock nor anybody else can want something of the running fiber.
 bool worker::may_look_later() const noexcept {
-  return waiting_.load(std::memory_order_relaxed) == 0 && inbox_.seems_empty() && timers_.next_expiry() == never &&  // our own
+  return waiting_.load(std::memory_order_relaxed) == 0 && inbox_.seems_empty() && changes_.seems_empty() && timers_.next_expiry() == never &&  // our own
          !core.descriptors.anybody_waits();
 }
 
@@ -116,7 +109,7 @@ void worker::yield_away(fiber_block& f) noexcept {
 
 void worker::yield(fiber_block& f) noexcept {
   if (is_restless_.load(std::memory_order_relaxed) && f.pin_count == 0) [[unlikely]] return yield_away(f);  // a hint
-  if (may_look_later()) return;
+  if (may_look_later() && !may_be_misplaced(f)) return;
   leave(f, departure::yielded);
 }
 
@@ -156,7 +149,7 @@ LAGOM_ONE_FRAME void worker::leave(fiber_block& f, departure how) noexcept {
   resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
   stint_began_ = now;
   if (usage_of(f).is_due(now)) note_usage(f, now, how);
-  if (chosen == &f) return;
+  if (chosen == &f) return look_around(f);
   // Only the idle class is left: the loop looks for better work first.
   if (looks_for_normal_.load(std::memory_order_relaxed)) [[unlikely]] chosen = nullptr;  // set under the lock, most often by us
   add_to(f.switches_voluntary, 1);
@@ -190,6 +183,7 @@ void worker::checkpoint(fiber_block& f) noexcept {
     if (wants_faster_cpu(f, now_)) return yield_away(f);
   }
   if (is_restless_.load(std::memory_order_relaxed) && (in_reserve() || random() % 4 == 0)) return yield(f);  // a hint
+  if (!changes_.seems_empty()) [[unlikely]] take_changes();
   const std::int64_t now = read_clock();
   serve(now);
   scheduler::entity* chosen = &f;
@@ -208,7 +202,7 @@ void worker::checkpoint(fiber_block& f) noexcept {
   if (chosen == &f) {
     // A long stint with others waiting: worth another worker, whatever the average says.
     if (waiting() > 0 && now - stint_began_ > core.wake_ups.now()) call_helper();
-    return;
+    return look_around(f);
   }
   end_stint(f, now);
   if (usage_of(f).is_due(now)) note_usage(f, now, departure::yielded);
@@ -247,7 +241,12 @@ void worker::jump(fiber_block& f, fiber_block* next, departure how) noexcept {
   }
   switch_context(f.machine, next ? next->machine : loop_, thread_);
   // Some worker runs f again: in its queue it has become f's home.
-  f.home.load(std::memory_order_relaxed)->settle();  // our own; written before the switch
+  worker& here = *f.home.load(std::memory_order_relaxed);  // our own; written before the switch
+  if (may_be_misplaced(f) && how == departure::yielded) [[unlikely]] {
+    here.settle();
+    return here.move_if_misplaced(f);
+  }
+  here.settle();
 }
 
 // What has to wait until nobody is on the stack of the one that left. First act of whoever runs next on this worker.
@@ -279,6 +278,7 @@ void worker::settle_parked(fiber_block& f) noexcept {
   }
   // The ticket was used while we were on the way: nobody else will queue f.
   transition(f, block_state::parked, block_state::runnable);
+  if (may_be_misplaced(f)) [[unlikely]] take_affinity(f);
   enqueue_woken(f);
 }
 
@@ -329,6 +329,7 @@ void worker::bury(fiber_block& f) noexcept {
 void worker::enter(machine_context& self, machine_context&) {
   fiber_block& f = *static_cast<fiber_block*>(self.owner);
   f.home.load(std::memory_order_relaxed)->settle();  // our own; written before the switch
+  look_around(f);
   f.core.load(std::memory_order_relaxed)->run_body(f);  // set before f was runnable
   f.home.load(std::memory_order_relaxed)->exit(f);   // not the worker we began on
 }

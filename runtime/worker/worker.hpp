@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include <lagom/detail/spin_lock.hpp>
 
+#include "clamp_messenger.hpp"
 #include "constants.hpp"
 #include "fiber/fiber.hpp"
 #include "inbox.hpp"
@@ -15,6 +17,7 @@
 #include "os/poller.hpp"
 #include "published_words.hpp"
 #include "scheduler/balancing.hpp"
+#include "scheduler/clamp.hpp"
 #include "scheduler/run_queue.hpp"
 #include "scheduler/utilization.hpp"
 #include "scheduler/worker_selection.hpp"
@@ -26,6 +29,11 @@ inline namespace v0 {
 namespace detail {
 
 class runtime_core;
+
+/// Has its affinity changed since it last looked where it is?
+inline bool may_be_misplaced(const fiber_block& f) noexcept {
+  return f.rare.load(std::memory_order_relaxed) & fiber_block::may_be_misplaced;  // seen late: it looks again
+}
 
 /// How a fiber left its worker.
 enum class departure : std::uint8_t { none, yielded, parked, exited };
@@ -72,6 +80,12 @@ class alignas(64) worker {
   void enqueue_spawned(fiber_block& f) noexcept;
   /// Puts a runnable fiber on this worker's queue. REQUIRES: state is runnable, no queue lock held.
   void enqueue(fiber_block& f, scheduler::joining why) noexcept;
+  /// Takes the change that waits at f along, if f is queued or running here.
+  void change_here(fiber_block& f) noexcept;
+  /// Where f, on its own stack, finds itself after it has given way: it goes on where it may, if that is not here.
+  static void look_around(fiber_block& f) noexcept {
+    if (may_be_misplaced(f)) [[unlikely]] f.home.load(std::memory_order_relaxed)->move_if_misplaced(f);  // its own
+  }
   fiber_block* running() const noexcept { return running_.load(std::memory_order_relaxed); }  // ours; for others a hint
   std::int64_t now() const noexcept { return now_; }
   std::int64_t read_clock() noexcept { return now_ = clock_.now(); }
@@ -89,6 +103,20 @@ class alignas(64) worker {
   /// More waits here than is worth the cost of waking another worker, or did lately. A hint, as all of these.
   bool is_overloaded() const noexcept { return is_overloaded_.load(std::memory_order_relaxed); }  // a hint
   void set_overloaded(bool on) noexcept;
+  /// The change that waits at f is taken here, or passed on. Null: the notice is here already. changes.cpp
+  void accept(change_notice* n) noexcept;
+  void drop_notices() noexcept;
+  /// Before the first fiber with a clamp. May throw std::bad_alloc.
+  void make_tally();
+  /// What its runnable fibers ask for together. A hint.
+  scheduler::clamp_range clamps() const noexcept {
+    // relaxed: as of some recent moment.
+    return clamps_.load(std::memory_order_relaxed).among(runnable());
+  }
+  /// Tells the system what they ask for, if it is time. Any thread.
+  void forward_clamps(std::int64_t now, const clamp_messenger::log_line& log) noexcept;
+  std::uint64_t changes_taken() const noexcept { return changes_taken_.load(std::memory_order_relaxed); }  // statistics
+  std::uint32_t runnable() const noexcept { return waiting() + (running() ? 1u : 0u); }  // a hint
   std::uint32_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }  // a hint
   /// How many of those queued here may not run everywhere.
   std::uint32_t bound() const noexcept { return bound_published_.load(std::memory_order_relaxed); }  // a hint
@@ -149,6 +177,7 @@ class alignas(64) worker {
     std::size_t queued;
     std::int64_t longest_wait;
     unsigned util;
+    scheduler::clamp_range clamp;
   };
   snapshot look(std::int64_t now) const noexcept;
   const trace::histogram& wake_latency() const noexcept { return latency_; }
@@ -200,12 +229,20 @@ class alignas(64) worker {
   void note_overload() noexcept;
   void publish_idle_only(bool idle_only) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void end_stint(fiber_block& f, std::int64_t now) noexcept;
-  void join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void admit(fiber_block* f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
+    // relaxed: if home is ours already, whoever changes f comes by our queue lock; else see changes.cpp.
+    if (f.home.load(std::memory_order_relaxed) != this || f.rare.load(std::memory_order_relaxed) != 0) [[unlikely]] arrive(f, now);
+    if (f.pin_count != 0 || f.allowed) [[unlikely]] bind(f);
+    f.was_woken |= why == scheduler::joining::woken;
+    // relaxed: looked at by the worker's preemption points, which then take the lock.
+    if (queue_.enqueue(f, why, now)) resched_.store(true, std::memory_order_relaxed);
+  }
   /// The other end of join(): f does not want to run here any more, or is taken elsewhere. Before it is dequeued.
   void depart(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
     if (f.is_bound) [[unlikely]] unbind(f);
+    if (f.rare.load(std::memory_order_relaxed) & fiber_block::is_clamped) [[unlikely]] leave_tally(f);  // the owner's
   }
-  void settle_in(fiber_block& f) noexcept;
   void bind(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void unbind(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   static void enter(machine_context& self, machine_context& previous);
@@ -216,6 +253,16 @@ class alignas(64) worker {
   bool scatter(fiber_block& f) noexcept;
   bool send_on(fiber_block& f) noexcept;
   void yield_away(fiber_block& f) noexcept;
+
+  // changes.cpp
+  void move_if_misplaced(fiber_block& f) noexcept;
+  void take_changes() noexcept;
+  change_notice* pass_on(change_notice* all) noexcept;
+  void take_change(fiber_block& f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void apply_change(fiber_block& f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void arrive(fiber_block& f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void join_tally(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  void leave_tally(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
 
   // steal.cpp
   enum class loot_kind : std::uint8_t { normal_only, anything };
@@ -260,6 +307,7 @@ class alignas(64) worker {
   alignas(64) spin_lock queue_lock_;
   scheduler::run_queue queue_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_));
   std::uint32_t bound_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_)) = 0;  // of those queued, who may not run everywhere
+  std::unique_ptr<scheduler::clamp_tally> tally_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_));  // null: no clamps yet
 
   // ---- Published by the worker, read by anybody as hints.
   alignas(64) std::atomic<std::uint32_t> waiting_{0};
@@ -272,12 +320,16 @@ class alignas(64) worker {
   std::atomic<int> thread_id_{0};
   std::atomic<std::uint64_t> steps_{0}, looks_{0};
   std::atomic<std::uint64_t> spawned_{0}, finished_{0}, steals_{0}, migrations_in_{0}, wakeups_{0};
+  std::atomic<std::uint64_t> changes_taken_{0};
+  std::atomic<scheduler::clamp_summary> clamps_{};
+  clamp_messenger messenger_;
   std::atomic<std::int64_t> idle_ns_{0}, idle_since_{0}, started_{0}, longest_wait_{0};
   timer_queue timers_;
   trace::histogram latency_;
 
   // ---- Written by others.
   alignas(64) inbox<fiber_block> inbox_;
+  inbox<change_notice> changes_;
   std::atomic<bool> resched_{false};        // ask the queue at the next preemption point
   std::atomic<bool> is_searcher_{false};    // counted in runtime_core::searchers
   std::atomic<bool> is_restless_{false};    // fibers that give way go elsewhere: chaos mode, or in reserve
@@ -291,6 +343,9 @@ class alignas(64) worker {
 
 /// Ends a wait of the calling fiber whose ticket is used; gives the cause.
 wake end_armed_wait(fiber_block& f) noexcept;
+
+/// The waker's part of a change of attributes: f's affinity. REQUIRES: the caller owns f, which is on no queue.
+void take_affinity(fiber_block& f) noexcept;
 
 /// A fiber inside no_suspend was about to give its worker away: our user's bug. Aborts.
 [[noreturn]] void refuse_to_leave(const fiber_block& f, const char* why) noexcept;

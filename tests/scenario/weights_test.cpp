@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Shares follow the weights, and nobody waits longer for its turn than its weight implies.
 #include <map>
+#include <random>
 
 #include "scenario.hpp"
 
@@ -56,4 +57,60 @@ TEST_CASE("15: short sleeps do not level the weights") {
   all.measure(window(2s, 10s));
   CHECK(heavy.seconds >= 4 * light.seconds);
   CHECK(light.seconds > 0);
+}
+
+namespace {
+
+// Ten thousand times a second, from outside. Returns how many changes took longer than a second to be asked for.
+int change_nices(contest& all, std::vector<contestant*>& fibers, std::chrono::nanoseconds duration) {
+  std::mt19937 random(18);
+  int stalls = 0;
+  auto next = clock::now();
+  for (const auto until = next + duration; next < until && !all.is_over(); next += 100us) {
+    std::this_thread::sleep_until(next);
+    const auto begun = clock::now();
+    fibers[random() % fibers.size()]->handle.set_nice(static_cast<int>(random() % 40) - 20);
+    stalls += clock::now() - begun > 1s;
+  }
+  return stalls;
+}
+
+}  // namespace
+
+TEST_CASE("18: weights change ten thousand times a second, then all are equal") {
+  for (const unsigned workers : {1u, 2u}) {
+    lagom::runtime rt(scenario_options(workers));
+    contest all(rt);
+    std::atomic<bool> is_calm{false};
+    std::atomic<long> turns{0};
+    std::vector<contestant*> fibers;
+    for (int i = 0; i < 8; ++i) {
+      fibers.push_back(&all.start({}, [&, i](contestant&) {
+        std::minstd_rand random(static_cast<unsigned>(i) + 1);
+        while (!all.is_over()) {
+          all.work(20us);
+          ++turns;
+          if (!is_calm && random() % 8 == 0) lagom::this_fiber::sleep_for(std::chrono::microseconds(random() % 300));
+          lagom::this_fiber::checkpoint();
+        }
+      }));
+    }
+    std::atomic<bool> is_over{false};
+    std::atomic<int> standstills{0};
+    std::thread watcher([&] {
+      for (long seen = -1; !is_over; std::this_thread::sleep_for(limit(1s))) standstills += std::exchange(seen, turns.load()) == turns;
+    });
+    CHECK(change_nices(all, fibers, window(5s, 30s)) == 0);
+    is_calm = true;
+    for (contestant* c : fibers) c->handle.set_nice(0);
+    std::this_thread::sleep_for(2s);
+    all.measure(window(2s, 10s));
+    is_over = true;
+    watcher.join();
+    CHECK(standstills == 0);
+    for (const contestant* c : fibers) {
+      CHECK(c->handle.get_attributes().nice == 0);
+      if (workers == 1) CHECK(std::abs(c->share - 12.5) <= 2);
+    }
+  }
 }

@@ -32,5 +32,18 @@ struct attributes {
   std::span<std::byte> stack{};
 };
 
+/// A change of some attributes; what is unset stays as it is. Aggregate; fields are only ever appended.
+struct attribute_change {
+  std::optional<lagom::policy> policy{};
+  std::optional<int> nice{};                          ///< out of range is clamped
+  std::optional<std::chrono::nanoseconds> slice{};    ///< 0: default mode, which follows the runtime's default
+  std::optional<int> util_min{}, util_max{};          ///< 0 … 1024
+  bool reset_util_min = false, reset_util_max = false;  ///< back to implicit
+  bool keep_params = false;                           ///< nice and slice stay, even if they are named above
+  std::optional<cpu_set> affinity{};                  ///< empty: anywhere
+  std::optional<std::string> name{};
+  std::optional<bool> pinned{};                       ///< true: stays on the worker where it is now
+};
+
 }  // namespace v0
 }  // namespace lagom

@@ -112,6 +112,19 @@ class [[nodiscard]] fiber {
   LAGOM_EXPORT std::stop_source get_stop_source();
 
   LAGOM_EXPORT attributes get_attributes() const;
+  /// States everything: what a is not told goes back to its default. set_attributes(get_attributes()) changes nothing. stack_size and
+  /// stack must be what the fiber was spawned with. Throws std::invalid_argument (says which field, and what would be right) and
+  /// changes nothing then; std::system_error(errc::not_joinable) for an empty handle; std::bad_alloc. Any thread or fiber, whatever
+  /// the fiber does meanwhile; get_attributes() shows it on return, it takes effect at the fiber's worker's next step: a running fiber
+  /// is charged by the old values up to there, a sleeping one wakes with the new ones. Of a new slice the request in progress still
+  /// has the old length. A fiber that may not stay where it is moves when it next gives way; while it is pinned or inside
+  /// non_migratable it stays. A fiber that has ended stays as it was. Nothing to change: some ten nanoseconds, no queue is touched.
+  LAGOM_EXPORT void set_attributes(const attributes& a);
+  /// The same of some attributes only.
+  LAGOM_EXPORT void change(const attribute_change& c);
+  LAGOM_EXPORT void set_nice(int nice);
+  LAGOM_EXPORT void set_slice(std::chrono::nanoseconds slice);  ///< 0: default mode
+  LAGOM_EXPORT void set_policy(lagom::policy p);
   LAGOM_EXPORT fiber_stats stats() const;
 
   void swap(fiber& other) noexcept { std::swap(block_, other.block_); }

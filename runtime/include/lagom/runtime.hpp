@@ -58,6 +58,10 @@ struct runtime_options {
   /// Every fiber starts on a stack without touched pages, so that fiber_stats::stack_used is its own, also after it has ended; and
   /// runtime_stats::stack_used_max is kept. For finding the right stack_size: costs some 5 us per fiber.
   bool measure_stacks = false;
+  /// What a worker's runnable fibers ask for by util_min and util_max becomes the utilization clamps of its OS thread (sched_setattr),
+  /// with some delay, so that the system chooses CPU and frequency by it. Where the system has no clamps or allows none: one line
+  /// to `log`, and nothing else happens. Mind that the first use switches on their accounting in the kernel, for all processes.
+  bool forward_clamps = false;
 };
 
 struct worker_stats {
@@ -67,7 +71,8 @@ struct worker_stats {
   std::uint64_t switches = 0, steals = 0, migrations_in = 0, wakeups = 0;   ///< wakeups: of the worker's thread
   std::size_t queued = 0;
   std::chrono::nanoseconds longest_wait{0};
-  int util = 0, util_min = 0, util_max = 1024;
+  int util = 0;
+  int util_min = 0, util_max = 1024;        ///< the highest that its runnable fibers ask for; 0 and 1024 if there are none
 };
 
 struct runtime_stats {

@@ -48,6 +48,13 @@ LAGOM_EXPORT std::stop_token get_stop_token();
 
 LAGOM_EXPORT attributes get_attributes();
 LAGOM_EXPORT fiber_stats stats();
+/// As those of lagom::fiber, of the caller, and in effect on return: it has moved if it had to, unless it is inside
+/// non_migratable or no_suspend. Plain thread: errc::no_runtime.
+LAGOM_EXPORT void set_attributes(const attributes& a);
+LAGOM_EXPORT void change(const attribute_change& c);
+LAGOM_EXPORT void set_nice(int nice);
+LAGOM_EXPORT void set_slice(std::chrono::nanoseconds slice);
+LAGOM_EXPORT void set_policy(policy p);
 
 /// Index of the worker that runs the caller, or runtime::no_worker on a plain thread. May change at every wait.
 LAGOM_EXPORT unsigned worker_index() noexcept;

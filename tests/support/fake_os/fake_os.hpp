@@ -50,6 +50,14 @@ struct counters {
 };
 [[nodiscard]] const counters& counts() noexcept;
 
+// What os::set_thread_clamps() was asked, also if it failed; and how it and the probe are to fail (0: not).
+struct clamp_call {
+  int thread, min, max;
+  std::int64_t time;
+};
+[[nodiscard]] const std::vector<clamp_call>& clamp_calls() noexcept;
+void fail_clamps(int probe, int set) noexcept;
+
 // Called by each futex_wait that would have slept; may change the word. Without it the wait returns as if woken for no
 // reason, up to a limit that ends in an assertion: a test that only waits would never end.
 void on_futex_sleep(std::function<void()> hook);

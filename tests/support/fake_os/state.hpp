@@ -44,6 +44,8 @@ struct state {
   std::map<int, readiness_state> descriptors;
   std::vector<wait_record> waits;
   std::function<void(const wait_record&)> sleep;
+  std::vector<clamp_call> clamp_calls;
+  int clamp_probe_error = 0, clamp_set_error = 0;
 };
 
 state& the_state() noexcept;
