@@ -40,18 +40,26 @@ std::uint16_t clamp_levels::find_top() const {
   return static_cast<std::uint16_t>(word * 64 + static_cast<unsigned>(std::bit_width(used_[word])) - 1);
 }
 
-void clamp_tally::add(clamp_range clamp) {
+void clamp_tally::count(clamp_range clamp) {
   assert(!clamp.is_neutral());
   min_.add(clamp.min);
   max_.add(clamp.max);
   ++clamped_;
 }
 
-void clamp_tally::remove(clamp_range clamp) {
+void clamp_tally::strike(clamp_range clamp) {
   assert(clamped_ > 0);
   min_.remove(clamp.min);
   max_.remove(clamp.max);
   --clamped_;
+}
+
+clamp_summary clamp_tally::summary() {
+  if (!leaving_.is_neutral()) {
+    strike(leaving_);
+    leaving_ = {};
+  }
+  return {min_.top(), max_.top(), clamped_};
 }
 
 std::optional<clamp_range> clamp_forwarder::consider(clamp_range wanted, nanos now) {

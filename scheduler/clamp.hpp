@@ -59,13 +59,32 @@ class clamp_levels {
 // The clamps of the runnable entities of one run queue, those without any left out: whoever has no clamp costs nothing.
 // Exact at every moment, so the last boosted one takes its boost along when it leaves. (Linux counts in buckets: cheaper
 // to store, but a bucket keeps its highest value until it is empty.) 8.5 KiB; whoever has clamped entities provides it.
+//
+// The last one that left is struck out when somebody asks, or another leaves: mostly the next that comes is the same.
 class clamp_tally {
  public:
-  void add(clamp_range clamp);     // REQUIRES: not neutral
-  void remove(clamp_range clamp);  // REQUIRES: added before
-  [[nodiscard]] clamp_summary summary() const { return {min_.top(), max_.top(), clamped_}; }
+  // REQUIRES: not neutral.
+  void add(clamp_range clamp) {
+    if (clamp == leaving_) [[likely]] {
+      leaving_ = {};
+    } else {
+      count(clamp);
+    }
+  }
+  // REQUIRES: added before.
+  void remove(clamp_range clamp) {
+    if (!leaving_.is_neutral()) [[unlikely]] {
+      strike(leaving_);
+    }
+    leaving_ = clamp;
+  }
+  [[nodiscard]] clamp_summary summary();
 
  private:
+  void count(clamp_range clamp);
+  void strike(clamp_range clamp);
+
+  clamp_range leaving_{};  // neutral: nobody
   clamp_levels min_, max_;
   std::uint32_t clamped_ = 0;
 };

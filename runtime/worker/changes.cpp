@@ -56,25 +56,20 @@ void take_affinity(fiber_block& f) noexcept {
   if (is_due(f)) set_affinity(f);
 }
 
-// The clamps count from here to leave_tally().
-void worker::join_tally(fiber_block& f) noexcept {
-  leave_tally(f);
-  if (f.clamp.is_neutral()) return;
-  tally_->add(f.clamp);
-  f.counted = f.clamp;
-  clamps_.store(tally_->summary(), std::memory_order_relaxed);  // a hint
-}
-
-void worker::leave_tally(fiber_block& f) noexcept {
-  if (f.counted.is_neutral()) return;
-  tally_->remove(f.counted);
-  f.counted = {};
-  clamps_.store(tally_->summary(), std::memory_order_relaxed);  // a hint
+scheduler::clamp_range worker::clamps() noexcept {
+  spin_guard hold(queue_lock_);
+  return tally_ ? tally_->summary().among(queue_.runnable()) : scheduler::clamp_range{};
 }
 
 void worker::forward_clamps(std::int64_t now, const clamp_messenger::log_line& log) noexcept {
-  // relaxed: as of some recent moment, as all that is told.
-  messenger_.consider(thread_id(), clamps_.load(std::memory_order_relaxed), runnable(), now, log);
+  scheduler::clamp_summary asked;
+  std::size_t runnable = 0;
+  {
+    spin_guard hold(queue_lock_);
+    if (tally_) asked = tally_->summary();
+    runnable = queue_.runnable();
+  }
+  messenger_.consider(thread_id(), asked, runnable, now, log);
 }
 
 // Puts the change into effect. REQUIRES: update.lock; f is queued here, or joins here next.
@@ -110,7 +105,7 @@ void worker::arrive(fiber_block& f, std::int64_t now) noexcept {
       apply_change(f, now);
     }
   }
-  if (!f.clamp.is_neutral() || !f.counted.is_neutral()) join_tally(f);
+  if (!f.clamp.is_neutral()) join_tally(f);
 }
 
 // For an asker on this worker's thread, and for each notice. REQUIRES: queue_lock_ and update.lock.
@@ -121,7 +116,8 @@ void worker::take_change(fiber_block& f, std::int64_t now) noexcept {
   set_affinity(f);
   if (f.is_bound != (f.pin_count != 0 || f.allowed)) f.is_bound ? unbind(f) : bind(f);
   apply_change(f, now);
-  if (!f.clamp.is_neutral() || !f.counted.is_neutral()) join_tally(f);
+  leave_tally(f);
+  if (!f.clamp.is_neutral()) join_tally(f);
 }
 
 void worker::change_here(fiber_block& f) noexcept {

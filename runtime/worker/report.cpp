@@ -161,7 +161,6 @@ worker::snapshot worker::look(std::int64_t now) const noexcept {
   s.queued = waiting_.load(std::memory_order_relaxed);
   s.longest_wait = static_cast<std::int64_t>(latency_.maximum());
   s.util = scheduler::utilization::unpack(usage_.load(std::memory_order_relaxed), usage_counted_.load(std::memory_order_relaxed)).at(now, s.busy);
-  s.clamp = clamps();
   return s;
 }
 
@@ -192,8 +191,9 @@ runtime_stats runtime_core::stats() const {
     one.queued = s.queued;
     one.longest_wait = std::chrono::nanoseconds(s.longest_wait);
     one.util = static_cast<int>(s.util);
-    one.util_min = s.clamp.min;
-    one.util_max = s.clamp.max;
+    const scheduler::clamp_range clamps = w->clamps();
+    one.util_min = clamps.min;
+    one.util_max = clamps.max;
     all.workers.push_back(std::move(one));
   }
   all.spawned += spawned_outside.load(std::memory_order_relaxed) - abandoned.load(std::memory_order_relaxed);  // recent

@@ -108,15 +108,11 @@ class alignas(64) worker {
   void drop_notices() noexcept;
   /// Before the first fiber with a clamp. May throw std::bad_alloc.
   void make_tally();
-  /// What its runnable fibers ask for together. A hint.
-  scheduler::clamp_range clamps() const noexcept {
-    // relaxed: as of some recent moment.
-    return clamps_.load(std::memory_order_relaxed).among(runnable());
-  }
+  /// What its runnable fibers ask for together.
+  scheduler::clamp_range clamps() noexcept;
   /// Tells the system what they ask for, if it is time. Any thread.
   void forward_clamps(std::int64_t now, const clamp_messenger::log_line& log) noexcept;
   std::uint64_t changes_taken() const noexcept { return changes_taken_.load(std::memory_order_relaxed); }  // statistics
-  std::uint32_t runnable() const noexcept { return waiting() + (running() ? 1u : 0u); }  // a hint
   std::uint32_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }  // a hint
   /// How many of those queued here may not run everywhere.
   std::uint32_t bound() const noexcept { return bound_published_.load(std::memory_order_relaxed); }  // a hint
@@ -177,7 +173,6 @@ class alignas(64) worker {
     std::size_t queued;
     std::int64_t longest_wait;
     unsigned util;
-    scheduler::clamp_range clamp;
   };
   snapshot look(std::int64_t now) const noexcept;
   const trace::histogram& wake_latency() const noexcept { return latency_; }
@@ -232,7 +227,12 @@ class alignas(64) worker {
   void admit(fiber_block* f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void join(fiber_block& f, scheduler::joining why, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
     // relaxed: if home is ours already, whoever changes f comes by our queue lock; else see changes.cpp.
-    if (f.home.load(std::memory_order_relaxed) != this || f.rare.load(std::memory_order_relaxed) != 0) [[unlikely]] arrive(f, now);
+    const std::uint8_t rare = f.rare.load(std::memory_order_relaxed);
+    if (f.home.load(std::memory_order_relaxed) != this || (rare & ~fiber_block::is_clamped) != 0) [[unlikely]] {
+      arrive(f, now);
+    } else if (rare != 0) {
+      join_tally(f);
+    }
     if (f.pin_count != 0 || f.allowed) [[unlikely]] bind(f);
     f.was_woken |= why == scheduler::joining::woken;
     // relaxed: looked at by the worker's preemption points, which then take the lock.
@@ -241,7 +241,7 @@ class alignas(64) worker {
   /// The other end of join(): f does not want to run here any more, or is taken elsewhere. Before it is dequeued.
   void depart(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
     if (f.is_bound) [[unlikely]] unbind(f);
-    if (f.rare.load(std::memory_order_relaxed) & fiber_block::is_clamped) [[unlikely]] leave_tally(f);  // the owner's
+    if (f.rare.load(std::memory_order_relaxed) & fiber_block::is_clamped) leave_tally(f);  // the owner's
   }
   void bind(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void unbind(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
@@ -261,8 +261,16 @@ class alignas(64) worker {
   void take_change(fiber_block& f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void apply_change(fiber_block& f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void arrive(fiber_block& f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
-  void join_tally(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
-  void leave_tally(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
+  /// f's clamps count from here to leave_tally(). REQUIRES: they do not yet; not neutral.
+  void join_tally(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
+    tally_->add(f.clamp);
+    f.counted = f.clamp;
+  }
+  void leave_tally(fiber_block& f) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_)) {
+    if (f.counted.is_neutral()) return;
+    tally_->remove(f.counted);
+    f.counted = {};
+  }
 
   // steal.cpp
   enum class loot_kind : std::uint8_t { normal_only, anything };
@@ -321,7 +329,6 @@ class alignas(64) worker {
   std::atomic<std::uint64_t> steps_{0}, looks_{0};
   std::atomic<std::uint64_t> spawned_{0}, finished_{0}, steals_{0}, migrations_in_{0}, wakeups_{0};
   std::atomic<std::uint64_t> changes_taken_{0};
-  std::atomic<scheduler::clamp_summary> clamps_{};
   clamp_messenger messenger_;
   std::atomic<std::int64_t> idle_ns_{0}, idle_since_{0}, started_{0}, longest_wait_{0};
   timer_queue timers_;

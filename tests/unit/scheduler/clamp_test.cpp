@@ -31,7 +31,7 @@ struct crowd {
     runnable[who] = to;
     if (!to.is_neutral()) tally.add(to);
   }
-  void check() const {
+  void check() {
     clamp_range expected = runnable.empty() ? clamp_range{} : clamp_range{0, 0};
     for (const clamp_range& c : runnable) {
       expected = {std::max(expected.min, c.min), std::max(expected.max, c.max)};
