@@ -68,6 +68,7 @@ class search {
   [[nodiscard]] std::uint32_t nearest_idle() const {
     const worker_seat& at = map_.workers[anchor_];
     for (const seat_range in : {at.cluster, at.cache}) {
+      if (now_.packs) break;
       if (const std::uint32_t w = idle_core_in(in); w != no_worker) return w;
     }
     for (const seat_range in : {at.core, at.cluster, at.cache}) {

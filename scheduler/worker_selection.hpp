@@ -44,7 +44,14 @@ struct situation {
   nanos wake_cost = 0;             // until a sleeping worker runs, as measured
   seat_words idle{};               // who sleeps, and may be woken by whoever clears the bit
   seat_words idle_only{};          // who has work of the idle class only
+  bool packs = false;              // side by side rather than one per core: fewer workers are awake than clamps ask for
 };
+
+// How many workers the clamped utilizations of all run queues call for: with a fifth of each CPU left free, and one more to
+// look for work. `used` is their sum, in 1/1024 of a CPU.
+[[nodiscard]] constexpr unsigned awake_target(std::uint64_t used) {
+  return static_cast<unsigned>((used * 1280 / 1024 + 1023) / 1024) + 1;
+}
 
 struct selection {
   std::uint32_t worker = no_worker;  // no_worker: nobody named above may run it; any other that may

@@ -15,6 +15,7 @@ enum class fault {
   no_last_look,     // the worker sleeps as soon as it is announced
   only_the_inbox,   // its last look leaves out the run queue, to which a thief moves its mail
   claim_then_push,  // the sender looks for the sleeper before it has sent
+  ring_then_push,   // who has claimed the worker first notifies it before it has sent
   quiet_end,        // the last look leaves out `terminating`
 };
 
@@ -92,9 +93,17 @@ struct sleep_and_wake : rl::test_suite<sleep_and_wake<Orders, Fault, Verdict>, 4
     }
   }
 
-  // worker::send()
+  // worker::send(); the second sender has chosen the worker because it sleeps, runtime_core::select()
   void send(job& j) {
     j.content = 1;
+    const bool claims_first = Fault == fault::none || Fault == fault::ring_then_push;
+    if (claims_first && &j == &all[1] && idle.claim(0)) {
+      claims.fetch_add(1, rl::mo_relaxed, RL_INFO);
+      if (Fault == fault::ring_then_push) poller.ring();
+      inbox.push(j);
+      if (Fault != fault::ring_then_push) poller.ring();
+      return;
+    }
     if (Fault == fault::claim_then_push) {
       claim_and_notify();
       inbox.push(j);
@@ -259,6 +268,7 @@ int main() {
   s.finds<sleep_and_wake<orders::as_written, fault::no_last_look, rl::test_result_deadlock>>("no last look");
   s.finds<sleep_and_wake<orders::as_written, fault::only_the_inbox, rl::test_result_deadlock>>("last look at the inbox only");
   s.finds<sleep_and_wake<orders::as_written, fault::claim_then_push, rl::test_result_deadlock>>("claim, then push");
+  s.finds<sleep_and_wake<orders::as_written, fault::ring_then_push, rl::test_result_deadlock>>("notify, then push");
   s.finds<sleep_and_wake<orders::as_written, fault::quiet_end, rl::test_result_deadlock>>("the end is not looked for");
   s.finds<sleep_and_wake<orders::no_total_order, fault::none, rl::test_result_deadlock>>("acquire and release only");
   s.finds<sleep_and_wake<orders::weak_looks, fault::none, rl::test_result_deadlock>>("weak looks");

@@ -91,6 +91,18 @@ TEST_CASE("selection: the order is previous, recent, whole core near, sibling, c
   CHECK(q.ask({8}).must_claim);
 }
 
+TEST_CASE("selection: clamps that ask for more workers than are awake have them side by side") {
+  question q;
+  q.now.packs = true;
+  CHECK(q.ask({1, 2, 3, 6, 7}).worker == 1);
+  CHECK(q.ask({2, 3, 6, 7}).worker == 2);
+  CHECK(awake_target(0) == 1);
+  CHECK(awake_target(1) == 2);
+  CHECK(awake_target(819) == 2);   // 80 % of a CPU is a whole one
+  CHECK(awake_target(820) == 3);
+  CHECK(awake_target(4 * 1024) == 6);
+}
+
 TEST_CASE("selection: work is not pushed to a far node, but somebody without a past may begin there") {
   question q;
   for (farther_cache& f : q.m.farther) f.distance = distance::far_node;
