@@ -78,6 +78,7 @@ bool monitor::look(std::int64_t now) {
     anybody_held |= w->is_held();
   }
   remind(now);
+  core_.count_awake(now);
   if (has_substitute_ && !anybody_held) {
     core_.dismiss_substitute();
     has_substitute_ = false;

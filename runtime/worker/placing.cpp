@@ -64,6 +64,7 @@ std::pair<worker*, worker::claimed> runtime_core::select(const fiber_block& f, c
   now.wake_cost = wake_ups.now();
   now.idle = view.first(words);
   now.idle_only = view.subspan(words, words);
+  now.packs = packs.load(std::memory_order_relaxed);  // a hint
   for (;;) {
     const scheduler::selection chosen = scheduler::select_worker(seats.map(), who, now);
     if (chosen.worker == scheduler::no_worker) return {&least_waiting(&f), worker::claimed::no};
@@ -87,6 +88,17 @@ void worker::place(fiber_block& f, scheduler::joining why) noexcept {
   if (target == this) return enqueue(f, why);
   f.arrival = why;
   target->send(f, sleep);
+}
+
+void runtime_core::count_awake(std::int64_t now) noexcept {
+  if (!has_clamps_.load(std::memory_order_relaxed)) return;  // a hint
+  std::uint64_t used = 0;
+  for (const auto& w : workers) {
+    const worker::snapshot s = w->look(now);
+    if (!w->in_reserve()) used += std::clamp<unsigned>(s.util, s.clamp.min, std::max(s.clamp.min, s.clamp.max));
+  }
+  const std::size_t awake = workers.size() - std::min(workers.size(), idle.count());
+  packs.store(awake < scheduler::awake_target(used), std::memory_order_relaxed);  // a hint
 }
 
 // A fiber from outside, or from a worker that is not to have it: to its last worker if that sleeps, else to another that does,

@@ -92,6 +92,8 @@ class runtime_core {
   std::unique_ptr<bool[]> workers_on(const cpu_set& affinity) const;
   /// Before the first fiber with a clamp. May throw std::bad_alloc.
   void enable_clamps();
+  /// Whether clamps ask for more workers than are awake: then work is placed side by side.
+  void count_awake(std::int64_t now) noexcept;
   /// Finds a worker for a runnable fiber that no worker of ours has in hand, and sends it there.
   void dispatch(fiber_block& f) noexcept;
   std::pair<worker*, worker::claimed> select(const fiber_block& f, const worker* here, std::int64_t usual_stint,
@@ -139,6 +141,7 @@ class runtime_core {
   std::size_t default_stack = 0;              // whole pages
 
   alignas(64) std::atomic<std::uint32_t> searchers{0};
+  std::atomic<bool> packs{false};             // see count_awake()
   std::atomic<bool> terminating{false};       // the workers' loops end
   std::atomic<bool> stopping{false};          // no new fibers
   std::atomic<std::uint32_t> someone_waits_for_end{0};
