@@ -180,7 +180,7 @@ void worker::take_changes() noexcept {
 
 void worker::accept(change_notice* n) noexcept {
   if (n) changes_.push(*n);
-  if (core.idle.claim(index)) {
+  if (core.idle.claim(seat)) {
     notify();
   } else {
     resched_.store(true, std::memory_order_relaxed);  // a hint for preemption points; the next step finds it at the latest
