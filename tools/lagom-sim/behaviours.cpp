@@ -260,14 +260,19 @@ void engine::unpark(fiber& f, worker* here) {
 
 void engine::route(fiber& f, joining why, worker* here) {
   ++decisions_;
-  const unsigned target = why == joining::spawned ? where_.spawned(all_, f, here) : where_.woken(all_, f, here);
-  worker& to = *all_.workers[target];
+  const placement::destination target = why == joining::spawned ? where_.spawned(all_, f, here) : where_.woken(all_, f, here);
+  worker& to = *all_.workers[target.worker];
   if (&to != here) {
+    if (target.is_claimed) {
+      all_.idle.set(all_.seat_of(to.index), true);  // send() claims again
+    }
     return send(f, why, to, here);
   }
   join(to, f, why);
   publish(to);
-  ask_for_help(to);
+  if (to.is_overloaded) {
+    ask_for_help(to);
+  }
 }
 
 // worker::send
@@ -278,7 +283,7 @@ void engine::send(fiber& f, joining why, worker& to, worker* here) {
   f.arrival = why;
   to.inbox.push_back(&f);
   note_work(to);
-  if (all_.idle.claim(to.index)) {
+  if (all_.claim(to.index)) {
     return notify(to);
   }
   to.resched = true;

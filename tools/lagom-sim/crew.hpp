@@ -8,7 +8,11 @@
 #include <vector>
 
 #include "generator.hpp"
+#include "runtime/worker/seat_plan.hpp"
+#include "scheduler/balancing.hpp"
+#include "scheduler/clamp.hpp"
 #include "scheduler/run_queue.hpp"
+#include "scheduler/utilization.hpp"
 #include "topology/topology.hpp"
 #include "workload.hpp"
 
@@ -64,7 +68,14 @@ struct fiber : scheduler::entity {
   std::vector<fiber*> visitors{};   // who waits for room in my buffer, who has reported to me
   generator random{0};
   int nice = 0;
-  unsigned util_min = 0, util_max = 1024;
+  scheduler::clamp_range clamp{};
+
+  // As in the runtime's fibers.
+  nanos usual_stint = 0;
+  unsigned recent = scheduler::no_worker;  // the worker before the last
+  scheduler::utilization usage{};
+  unsigned usual_usage = 0;  // at the end of its last stints
+  bool is_bound = false;     // counted in worker::bound
 
   // The weight that its attributes give it.
   [[nodiscard]] scheduler::weight deserved() const {
@@ -112,6 +123,15 @@ struct worker {
   // As in the runtime's workers.
   std::int64_t stint = 30'000;  // moving average
   unsigned waiting = 0;
+  unsigned bound = 0;      // queued here and tied to some workers
+  bool is_overloaded = false;
+  bool is_idle_only = false;
+  bool looks_for_normal = false, looks_for_faster = false;
+  bool saw_unmovable = false;
+  unsigned failed_thefts = 0;
+  scheduler::theft_gate far_thefts{};
+  nanos next_even_out = 0;
+  std::uint64_t probes = 0;  // looks at other workers' queues
   bool resched = false;
   bool is_searcher = false;
   nanos spin_from = 0, spin_until = 0;
@@ -128,33 +148,28 @@ struct worker {
   [[nodiscard]] nanos next_alarm() const { return alarms.empty() ? never : alarms.front().at; }
 };
 
-// Which workers sleep: one bit each, set by the sleeper, cleared by it or by one claimer.
-class idle_set {
+// One bit per seat of a machine, and how many are set.
+class seat_bits {
  public:
-  explicit idle_set(std::size_t workers) : words_((workers + 63) / 64) {}
+  explicit seat_bits(std::size_t words) : words_(words) {}
 
-  void announce(unsigned worker) {
-    std::uint64_t& word = words_[worker / 64];
-    count_ += (word >> (worker % 64) & 1) == 0 ? 1 : 0;
-    word |= bit(worker);
+  // True: it was otherwise.
+  bool set(unsigned seat, bool on) {
+    std::uint64_t& word = words_[seat / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (seat % 64);
+    if (((word & bit) != 0) == on) {
+      return false;
+    }
+    word ^= bit;
+    count_ += on ? 1U : 0U;
+    count_ -= on ? 0U : 1U;
+    return true;
   }
-  // True: it slept; now it is the caller's to wake.
-  bool claim(unsigned worker) {
-    std::uint64_t& word = words_[worker / 64];
-    const bool was = (word & bit(worker)) != 0;
-    count_ -= was ? 1 : 0;
-    word &= ~bit(worker);
-    return was;
-  }
-  [[nodiscard]] bool is_idle(unsigned worker) const { return (words_[worker / 64] & bit(worker)) != 0; }
-  [[nodiscard]] bool any() const { return count_ != 0; }
+  [[nodiscard]] bool test(unsigned seat) const { return (words_[seat / 64] >> (seat % 64) & 1) != 0; }
   [[nodiscard]] std::size_t count() const { return count_; }
-  // The first at or after `from`, in a circle; nobody if none.
-  [[nodiscard]] unsigned find(unsigned from) const;
   [[nodiscard]] const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
-  static constexpr std::uint64_t bit(unsigned worker) { return std::uint64_t{1} << (worker % 64); }
   std::vector<std::uint64_t> words_;
   std::size_t count_ = 0;
 };
@@ -165,14 +180,20 @@ struct crew {
   [[nodiscard]] topology::distance distance(unsigned a, unsigned b) const {
     return topology::distance_between(machine, workers[a]->cpu, workers[b]->cpu);
   }
-  // More waits there than is worth the cost of waking another worker.
-  [[nodiscard]] bool is_overloaded(const worker& w) const { return static_cast<nanos>(w.waiting) * w.stint > price.wake; }
+  [[nodiscard]] const scheduler::seating& map() const { return seats.map(); }
+  [[nodiscard]] unsigned seat_of(unsigned w) const { return seats.seat_of(w); }
+  [[nodiscard]] bool is_idle(unsigned w) const { return idle.test(seat_of(w)); }
+  // True: it slept; now it is the caller's to wake.
+  bool claim(unsigned w) { return idle.set(seat_of(w), false); }
 
   topology::machine machine;
   topology::worker_plan plan;
+  detail::seat_plan seats;
   prices price;
   std::vector<std::unique_ptr<worker>> workers{};
-  idle_set idle;
+  seat_bits idle;        // who sleeps; cleared by the sleeper or by one claimer
+  seat_bits idle_only;   // who has work of the idle class only
+  seat_bits overloaded;  // where more waits than is worth the cost of waking another worker
   unsigned searchers = 0;
   nanos now = 0;
 };

@@ -12,7 +12,10 @@ using scheduler::policy;
 
 engine::engine(const workload& what, crew& all, const setup& how, placement& where, const faults& wrong)
     : what_(what), all_(all), how_(how), where_(where), wrong_(wrong), has_work_(all.workers.size()),
-      overloaded_(all.workers.size()), monitor_tick_(how.monitor_tick), monitor_seen_(all.workers.size()) {
+      monitor_tick_(how.monitor_tick), monitor_seen_(all.workers.size()), random_(how.seed) {
+  for (const auto& w : all_.workers) {
+    w->next_even_out = where.pull_interval() + static_cast<nanos>(w->index) * 1000;
+  }
   populate();
 }
 
@@ -124,8 +127,8 @@ void engine::apply_to(const change& c, fiber& f) {
   if (c.slice) {
     w.queue.set_slice(f, *c.slice, now_);
   }
-  f.util_min = c.util_min.value_or(f.util_min);
-  f.util_max = c.util_max.value_or(f.util_max);
+  f.clamp.min = static_cast<std::uint16_t>(c.util_min.value_or(f.clamp.min));
+  f.clamp.max = static_cast<std::uint16_t>(c.util_max.value_or(f.clamp.max));
   if (c.affinity) {
     f.allowed = *c.affinity;
     move_off(f);
@@ -147,6 +150,7 @@ void engine::move_off(fiber& f) {
   if (w.running == &f) {
     w.resched = true;
   } else if (f.on_rq && !f.delayed) {
+    depart(w, f);
     w.queue.dequeue(f, leaving::migrated, now_);
     route(f, joining::migrated, nullptr);
   }
@@ -167,8 +171,47 @@ void engine::look_after_all() {
     attend(*w);
     soon |= has_work;
   }
-  monitor_tick_ = soon ? how_.monitor_tick : std::min(monitor_tick_ * 2, how_.monitor_tick_max);
-  post(now_ + monitor_tick_, event_kind::monitor, 0);
+  remind();
+  const nanos most = somebody_waits_ && where_.pull_interval() > 0 ? where_.pull_interval() : how_.monitor_tick_max;
+  monitor_tick_ = soon && all_.idle.count() != 0 ? how_.monitor_tick : std::min(monitor_tick_ * 2, most);
+  // A thread that sleeps wakes up late; in step with the slices it would always see the same.
+  post(now_ + monitor_tick_ + random_.between(0, 2 * all_.price.wake), event_kind::monitor, 0);
+}
+
+// monitor::remind: who is alone on its worker asks nobody at its checkpoints, so it is told to compare loads.
+void engine::remind() {
+  if (where_.pull_interval() == 0) {
+    return;
+  }
+  somebody_waits_ = std::any_of(all_.workers.begin(), all_.workers.end(), [](const auto& w) { return w->waiting > 0; });
+  if (!somebody_waits_ || now_ < next_reminder_) {
+    return;
+  }
+  next_reminder_ = now_ + where_.pull_interval();
+  for (const auto& w : all_.workers) {
+    if (w->waiting == 0 && w->running != nullptr) {
+      w->resched = true;
+      plan(*w);
+    }
+  }
+}
+
+// worker::helper_for_bound: those tied to some workers, not to be had by just anybody who is called.
+void engine::call_for_bound(worker& w) {
+  unsigned helper = nobody;
+  static_cast<void>(w.queue.steal_candidate([&](scheduler::entity& e) {
+    const auto& f = static_cast<const fiber&>(e);
+    if (f.is_pinned || f.allowed.empty()) {
+      return false;
+    }
+    const auto may_come = [&](unsigned other) { return other != w.index && f.may_run_on(other) && all_.claim(other); };
+    const auto found = std::find_if(w.ring.begin(), w.ring.end(), may_come);
+    helper = found == w.ring.end() ? nobody : *found;
+    return helper != nobody;
+  }));
+  if (helper != nobody) {
+    make_searcher(helper);
+  }
 }
 
 void engine::nudge_monitor() {
@@ -181,7 +224,7 @@ void engine::nudge_monitor() {
 
 // monitor::attend
 void engine::attend(worker& w) {
-  const bool stands_still = w.steps == monitor_seen_[w.index] && !all_.idle.is_idle(w.index);
+  const bool stands_still = w.steps == monitor_seen_[w.index] && !all_.is_idle(w.index);
   monitor_seen_[w.index] = w.steps;
   if (stands_still && w.running != nullptr) {
     while (w.next_alarm() <= now_) {
@@ -193,16 +236,19 @@ void engine::attend(worker& w) {
       unpark(f, nullptr);
     }
   }
-  if ((w.waiting == 0 && w.inbox.empty()) || !all_.idle.any() || wrong_.never_steals) {
+  if ((w.waiting == 0 && w.inbox.empty()) || all_.idle.count() == 0 || wrong_.never_steals) {
     return;
   }
-  if (!stands_still && !all_.is_overloaded(w)) {
-    return;
+  if ((stands_still || w.is_overloaded) && w.waiting + w.inbox.size() > w.bound) {
+    const auto searchers = std::exchange(all_.searchers, 0U);  // the monitor calls one in any case
+    const unsigned helper = where_.helper(all_, w);
+    all_.searchers = searchers;
+    if (helper != nobody) {
+      make_searcher(helper);
+    }
   }
-  const unsigned helper = all_.idle.find((w.index + 1) % static_cast<unsigned>(all_.workers.size()));
-  if (helper != nobody) {
-    all_.idle.claim(helper);
-    make_searcher(helper);
+  if (w.bound != 0) {
+    call_for_bound(w);
   }
 }
 

@@ -89,6 +89,8 @@ class engine {
   void move_off(fiber& f);
   void look_after_all();
   void attend(worker& w);
+  void remind();
+  void call_for_bound(worker& w);
 
   // population.cpp
   void populate();
@@ -112,14 +114,25 @@ class engine {
   [[nodiscard]] nanos next_interrupt(const worker& w) const;
   void serve(worker& w);
   void empty_inbox(worker& w);
-  void end_stint(worker& w);
+  void end_stint(worker& w, fiber& f, departure how);
   void join(worker& w, fiber& f, scheduler::joining why);
+  void depart(worker& w, fiber& f);
   void publish(worker& w);
   void pass_time(worker& w);
 
+  // evening.cpp: shares across workers, CPUs of several speeds
+  void even_out(worker& w);
+  void pull_from(worker& other, worker& w);
+  [[nodiscard]] bool wants_faster_cpu(const worker& w, const fiber& f) const;
+  void send_away(worker& w, fiber& f, scheduler::joining why);
+
   // searching.cpp: idle workers
-  bool steal(worker& w);
-  unsigned rob(worker& victim, worker& thief, const placement::victim& what);
+  struct haul {
+    unsigned taken = 0;
+    bool is_any_too_fresh = false;
+  };
+  bool steal(worker& w, placement::loot_kind what);
+  haul rob(worker& victim, worker& thief, const placement::victim& what);
   void poll(worker& w);
   bool spin(worker& w);
   void sleep(worker& w);
@@ -177,13 +190,14 @@ class engine {
 
   std::vector<unsigned> spinners_{};
   std::vector<std::uint8_t> has_work_{};  // by worker: somebody waits there
-  std::vector<std::uint8_t> overloaded_{};
   std::size_t with_work_ = 0;
-  std::size_t overloads_ = 0;
 
   nanos monitor_tick_ = 0;
   bool monitor_sleeps_ = false;
   std::vector<std::uint64_t> monitor_seen_{};
+  nanos next_reminder_ = 0;
+  bool somebody_waits_ = false;
+  generator random_;
 };
 
 }  // namespace lagom::sim

@@ -3,7 +3,7 @@
 
 #include "placement.hpp"
 
-// Mirrors runtime/worker: make_runnable, choose_worker, call_helper, steal.
+// The simplest rule that keeps workers busy; to compare with.
 namespace lagom::sim {
 
 namespace {
@@ -13,42 +13,46 @@ constexpr nanos hot = 3'000;
 
 class local_placement : public placement {
  public:
-  unsigned woken(crew& all, fiber& f, worker* here) override {
+  destination woken(crew& all, fiber& f, worker* here) override {
     const bool stays = f.is_pinned || f.on_rq;
     if (here == nullptr) {
-      return stays && f.home != nobody ? f.home : from_outside(all, f, here);
+      return {stays && f.home != nobody ? f.home : from_outside(all, f, here)};
     }
     if (stays) {
-      return f.home;
+      return {f.home};
     }
     if (f.may_run_on(here->index)) {
-      return here->index;
+      return {here->index};
     }
-    return f.may_run_on(f.home) ? f.home : from_outside(all, f, here);
+    return {f.may_run_on(f.home) ? f.home : from_outside(all, f, here)};
   }
 
-  unsigned spawned(crew& all, fiber& f, worker* here) override {
+  destination spawned(crew& all, fiber& f, worker* here) override {
     if (here == nullptr && f.spec->home) {
-      return *f.spec->home;
+      return {*f.spec->home};
     }
-    return here != nullptr && f.may_run_on(here->index) ? here->index : from_outside(all, f, here);
+    return {here != nullptr && f.may_run_on(here->index) ? here->index : from_outside(all, f, here)};
   }
 
   unsigned helper(crew& all, worker& busy) override {
-    if (!all.idle.any() || all.searchers != 0) {
+    if (all.idle.count() == 0 || all.searchers != 0) {
       return nobody;
     }
     busy.spent += all.price.probe;
-    const unsigned found = all.idle.find((busy.index + 1) % static_cast<unsigned>(all.workers.size()));
-    all.idle.claim(found);
-    return found;
+    for (const unsigned other : busy.ring) {
+      if (all.claim(other)) {
+        return other;
+      }
+    }
+    return nobody;
   }
 
-  victim next_victim(crew& all, worker& thief, unsigned tries) override {
+  victim next_victim(crew& all, worker& thief, unsigned tries, loot_kind) override {
     cursor_ = tries == 0 ? 0 : cursor_;
     while (cursor_ < thief.ring.size()) {
       worker& other = *all.workers[thief.ring[cursor_++]];
       thief.spent += all.price.probe;
+      ++thief.probes;
       if (other.waiting != 0 || !other.inbox.empty()) {
         return {other.index, steal_max, hot};
       }
@@ -56,14 +60,15 @@ class local_placement : public placement {
     return {};
   }
 
-  [[nodiscard]] nanos last_look(const crew& all) const override {
-    return static_cast<nanos>(all.workers.size() - 1) * all.price.probe;
+  bool stays_awake(crew& all, worker& w) override {
+    w.spent += static_cast<nanos>(all.workers.size() - 1) * all.price.probe;
+    return all.overloaded.count() > (w.is_overloaded ? 1U : 0U);
   }
 
  private:
   // A sleeping worker, the last one first; else where the fewest wait.
   unsigned from_outside(crew& all, const fiber& f, worker* here) {
-    if (f.home != nobody && all.idle.is_idle(f.home) && f.may_run_on(f.home)) {
+    if (f.home != nobody && all.is_idle(f.home) && f.may_run_on(f.home)) {
       return f.home;
     }
     const auto n = static_cast<unsigned>(all.workers.size());
@@ -77,7 +82,7 @@ class local_placement : public placement {
       if (here != nullptr) {
         here->spent += all.price.probe;
       }
-      if (all.idle.is_idle(i)) {
+      if (all.is_idle(i)) {
         return i;
       }
       if (best == nobody || all.workers[i]->waiting < all.workers[best]->waiting) {

@@ -49,7 +49,7 @@ void add_engine_options(CLI::App& command, engine_options& given) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_option("--seed", given.how.seed, "of all randomness")->capture_default_str();
-  command.add_option("--placement", given.placement, "where woken fibers go and who is robbed: local")->capture_default_str();
+  command.add_option("--placement", given.placement, "where woken fibers go and who is robbed: selecting, as the runtime; local, without selection and pulls")->capture_default_str();
   add_prices(command, given.how.price);
   add_checks(command, given);
 }

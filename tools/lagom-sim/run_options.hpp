@@ -16,7 +16,7 @@ struct engine_options {
   std::string preset = "runtime";
   std::string features{};
   double slice_us = 0;
-  std::string placement = "local";
+  std::string placement = "selecting";
   bool no_checks = false;
   setup how{};
   limits bounds{};

@@ -19,10 +19,11 @@ constexpr nanos poll_period = 640;  // sixteen pauses of the processor
 // Keeps the two counts that spinners and those about to sleep go by; a spinner would see it at its next look.
 void engine::note_work(worker& w) {
   const bool has_work = w.waiting > 0 || !w.inbox.empty();
-  const bool is_overloaded = all_.is_overloaded(w);
-  overloads_ += is_overloaded ? 1U : 0U;
-  overloads_ -= overloaded_[w.index];
-  overloaded_[w.index] = is_overloaded ? 1 : 0;
+  const unsigned movable = w.waiting > w.bound ? w.waiting - w.bound : 0;
+  const bool has_too_much = static_cast<nanos>(where_.keeps_mark() ? movable : w.waiting) * w.stint > all_.price.wake;
+  const bool keeps_mark = where_.keeps_mark() && w.is_overloaded && w.waiting > 0;
+  w.is_overloaded = has_too_much || keeps_mark;
+  all_.overloaded.set(all_.seat_of(w.index), w.is_overloaded);
   if (has_work == (has_work_[w.index] != 0)) {
     return;
   }
@@ -39,25 +40,34 @@ void engine::note_work(worker& w) {
 }
 
 // worker::steal
-bool engine::steal(worker& w) {
+bool engine::steal(worker& w, placement::loot_kind what) {
   if (all_.workers.size() < 2 || wrong_.never_steals) {
     return false;
   }
+  bool has_met = false;
+  bool try_again = false;
+  w.saw_unmovable = false;
   for (unsigned tries = 0;; ++tries) {
-    const placement::victim what = where_.next_victim(all_, w, tries);
-    if (what.worker == nobody) {
+    const placement::victim whom = where_.next_victim(all_, w, tries, what);
+    if (whom.worker == nobody) {
+      w.saw_unmovable = has_met && !try_again;
+      where_.searched(all_, w, false);
       tell([&](observer& o) { o.searched(w, false); });
       return false;
     }
-    worker& victim = *all_.workers[what.worker];
+    worker& victim = *all_.workers[whom.worker];
     w.spent += all_.price.remote_line;
-    if (rob(victim, w, what) == 0) {
+    has_met = true;
+    const haul h = rob(victim, w, whom);
+    try_again |= h.is_any_too_fresh;
+    if (h.taken == 0) {
       continue;
     }
+    where_.searched(all_, w, true);
     tell([&](observer& o) { o.searched(w, true); });
     publish(w);
     stop_searching(w);
-    if (all_.is_overloaded(victim) && all_.workers.size() > 2) {
+    if (victim.is_overloaded && all_.workers.size() > 2) {
       ask_for_help(victim);
     }
     return true;
@@ -65,18 +75,30 @@ bool engine::steal(worker& w) {
 }
 
 // worker::rob
-unsigned engine::rob(worker& victim, worker& thief, const placement::victim& what) {
+engine::haul engine::rob(worker& victim, worker& thief, const placement::victim& what) {
   empty_inbox(victim);
   const unsigned wanted = std::min(what.at_most, (victim.waiting + 1) / 2);
+  constexpr std::size_t search_max = 256;
   std::vector<fiber*> loot;
+  haul result;
   while (loot.size() < wanted) {
     scheduler::entity* e = victim.queue.steal_candidate([&](const scheduler::entity& candidate) {
       const auto& f = static_cast<const fiber&>(candidate);
-      return !f.is_pinned && f.may_run_on(thief.index) && now_ - f.since >= what.guard;
-    });
+      if (f.is_pinned || !f.may_run_on(thief.index)) {
+        return false;
+      }
+      // Who is of the idle class, or has never run, has nothing in the cache that counts.
+      if (f.kind == scheduler::policy::idle) {
+        return what.takes_idle_class;
+      }
+      const bool is_fresh = f.has_run && now_ - f.since < what.guard;
+      result.is_any_too_fresh |= is_fresh;
+      return !is_fresh;
+    }, search_max);
     if (e == nullptr) {
       break;
     }
+    depart(victim, *static_cast<fiber*>(e));
     victim.queue.dequeue(*e, leaving::migrated, now_);
     loot.push_back(static_cast<fiber*>(e));
   }
@@ -88,7 +110,8 @@ unsigned engine::rob(worker& victim, worker& thief, const placement::victim& wha
     thief.spent += all_.price.remote_line;
     join(thief, *f, joining::migrated);
   }
-  return static_cast<unsigned>(loot.size());
+  result.taken = static_cast<unsigned>(loot.size());
+  return result;
 }
 
 // worker::spin. False: not worth it.
@@ -114,7 +137,7 @@ bool engine::spin(worker& w) {
 }
 
 void engine::poll(worker& w) {
-  const bool found = !w.inbox.empty() || w.next_alarm() <= now_ || steal(w);
+  const bool found = !w.inbox.empty() || w.next_alarm() <= now_ || steal(w, placement::loot_kind::anything);
   const bool is_over = now_ >= w.spin_until;
   if (!found && !is_over) {
     const nanos next = with_work_ > 0 ? std::min(w.spin_until, now_ + std::max(poll_period, w.spent)) : w.spin_until;
@@ -123,7 +146,7 @@ void engine::poll(worker& w) {
   spinners_.erase(std::find(spinners_.begin(), spinners_.end(), w.index));
   w.state = doing::looking;
   if (found) {
-    return take_turn(w, now_ + std::max<nanos>(w.spent, 1));
+    return step(w);
   }
   stop_searching(w);
   sleep(w);
@@ -139,13 +162,12 @@ void engine::stop_searching(worker& w) {
 // worker::sleep, with its last look
 void engine::sleep(worker& w) {
   stop_searching(w);
-  const std::size_t others = overloads_ - overloaded_[w.index];
-  w.spent += where_.last_look(all_);
-  if ((others > 0 && !wrong_.never_steals) || w.queue.runnable() != 0 || !w.inbox.empty()) {
+  const bool stays = where_.stays_awake(all_, w);
+  if ((stays && !wrong_.never_steals) || w.queue.runnable() != 0 || !w.inbox.empty()) {
     w.state = doing::looking;
     return take_turn(w, now_ + std::max<nanos>(w.spent, 1));
   }
-  all_.idle.announce(w.index);
+  all_.idle.set(all_.seat_of(w.index), true);
   w.state = doing::parked;
   w.parked_at = now_;
   const nanos alarm = w.next_alarm();
@@ -153,7 +175,8 @@ void engine::sleep(worker& w) {
 }
 
 void engine::get_up(worker& w) {
-  all_.idle.claim(w.index);
+  all_.claim(w.index);
+  w.saw_unmovable = false;
   w.idle_average += (now_ - w.parked_at - w.idle_average) / 8;
   w.state = doing::looking;
   tell([&](observer& o) { o.worker_woken(w, now_); });
@@ -178,7 +201,7 @@ void engine::make_searcher(unsigned helper) {
 
 // worker::ask_for_help
 void engine::ask_for_help(worker& w) {
-  if (!all_.is_overloaded(w) || wrong_.never_steals) {
+  if (wrong_.never_steals) {
     return;
   }
   const unsigned helper = where_.helper(all_, w);

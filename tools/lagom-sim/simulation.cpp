@@ -31,11 +31,14 @@ void check_workers(const workload& what, std::size_t workers) {
   }
 }
 
-std::unique_ptr<placement> make_placement(const std::string& name) {
+std::unique_ptr<placement> make_placement(const std::string& name, std::uint64_t seed) {
   if (name == "local") {
     return make_local_placement();
   }
-  throw input_error("--placement", fmt::format("is \"{}\"; valid: local", name));
+  if (name == "selecting") {
+    return make_selecting_placement(seed);
+  }
+  throw input_error("--placement", fmt::format("is \"{}\"; valid: selecting, local", name));
 }
 
 }  // namespace
@@ -49,7 +52,7 @@ simulation::simulation(run_request given) : given_(std::move(given)) {
   check_workers(given_.what, given_.workers);
   topology::worker_plan plan = topology::plan_workers(machine, given_.workers);
   all_ = std::make_unique<crew>(std::move(machine), std::move(plan), given_.how.knobs, given_.how.price);
-  placement_ = make_placement(given_.placement);
+  placement_ = make_placement(given_.placement, given_.how.seed);
   engine_ = std::make_unique<engine>(given_.what, *all_, given_.how, *placement_, given_.wrong);
   measures_ = std::make_unique<measures>(given_.what, *all_);
   engine_->watch(*measures_);

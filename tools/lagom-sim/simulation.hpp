@@ -16,7 +16,7 @@ struct run_request {
   setup how{};
   limits bounds{};
   faults wrong{};
-  std::string placement = "local";
+  std::string placement = "selecting";
 };
 
 // One run and all that is known about it.

@@ -59,6 +59,12 @@ void engine::step(worker& w) {
   w.state = doing::looking;
   serve(w);
   empty_inbox(w);
+  if (w.looks_for_normal) {
+    w.looks_for_normal = false;
+    if (all_.overloaded.count() > (w.is_overloaded ? 1U : 0U)) {
+      steal(w, placement::loot_kind::normal_only);
+    }
+  }
   ++decisions_;
   auto* chosen = static_cast<fiber*>(w.queue.pick(now_));
   publish(w);
@@ -68,8 +74,8 @@ void engine::step(worker& w) {
     w.spent += all_.price.change;
     return begin(w, *chosen);
   }
-  if (steal(w)) {
-    return take_turn(w, now_ + std::max<nanos>(w.spent, 1));
+  if (steal(w, placement::loot_kind::anything)) {
+    return step(w);  // at once: others look for loot as well
   }
   if (!spin(w)) {
     sleep(w);
@@ -188,15 +194,15 @@ bool engine::checkpoint(worker& w, fiber& f) {
     return false;
   }
   empty_inbox(w);
-  scheduler::entity* chosen = &f;
   if (!f.may_run_on(w.index)) {
-    w.queue.dequeue(f, leaving::migrated, now_);
-    chosen = w.queue.pick(now_);
-    publish(w);
-    switch_to(w, f, chosen, departure::displaced);
-    route(f, joining::migrated, nullptr);
+    send_away(w, f, joining::migrated);
     return true;
   }
+  if (std::exchange(w.looks_for_faster, false) && wants_faster_cpu(w, f)) {
+    send_away(w, f, joining::woken);
+    return true;
+  }
+  scheduler::entity* chosen = &f;
   if (w.queue.charge(now_)) {
     ++decisions_;
     chosen = w.queue.pick(now_);
@@ -207,7 +213,7 @@ bool engine::checkpoint(worker& w, fiber& f) {
   if (chosen == &f) {
     ++w.steps;
     // A long stint with others waiting: worth another worker, whatever the average says.
-    if (w.waiting > 0 && now_ - w.stint_began > all_.price.wake) {
+    if (w.waiting > w.bound && now_ - w.stint_began > all_.price.wake) {
       ask_for_help(w);
     }
     return false;
@@ -222,6 +228,9 @@ void engine::leave(worker& w, fiber& f, departure how) {
   empty_inbox(w);
   ++decisions_;
   scheduler::entity* chosen = nullptr;
+  if (how == departure::parked || how == departure::exited) {
+    depart(w, f);
+  }
   switch (how) {
     case departure::displaced:
     case departure::yielded: chosen = w.queue.yield_and_pick(now_); break;
@@ -233,11 +242,14 @@ void engine::leave(worker& w, fiber& f, departure how) {
   publish(w);
   w.resched = false;
   if (chosen == &f) {
-    end_stint(w);
+    end_stint(w, f, how);
     w.stint_began = now_;
     w.computes_from = w.grid_from = now_ + w.spent + all_.price.call;
     w.look_again = now_;
     return take_turn(w, std::max(w.computes_from, now_ + 1));
+  }
+  if (w.looks_for_normal) {
+    chosen = nullptr;  // only the idle class is left: the loop looks for better work first
   }
   switch_to(w, f, chosen, how);
 }
@@ -245,7 +257,7 @@ void engine::leave(worker& w, fiber& f, departure how) {
 // worker::jump and settle
 void engine::switch_to(worker& w, fiber& f, scheduler::entity* chosen, departure how) {
   pass_time(w);
-  end_stint(w);
+  end_stint(w, f, how);
   ++switches_;
   f.served += now_ - w.stint_began;
   tell([&](observer& o) { o.stint(f, w, w.stint_began, now_, how); });
@@ -268,6 +280,9 @@ void engine::switch_to(worker& w, fiber& f, scheduler::entity* chosen, departure
 }
 
 void engine::serve(worker& w) {
+  if (w.running != nullptr && where_.pull_interval() > 0 && now_ >= w.next_even_out) {
+    even_out(w);
+  }
   while (w.next_alarm() <= now_) {
     fiber& f = *w.alarms.front().who;
     std::pop_heap(w.alarms.begin(), w.alarms.end(), later);
@@ -288,8 +303,16 @@ void engine::empty_inbox(worker& w) {
   publish(w);
 }
 
-void engine::end_stint(worker& w) {
-  w.stint += (now_ - w.stint_began - w.stint) >> stint_shift;
+void engine::end_stint(worker& w, fiber& f, departure how) {
+  const nanos stint = now_ - w.stint_began;
+  w.stint += (stint - w.stint) >> stint_shift;
+  f.usual_stint += (stint - f.usual_stint) >> stint_shift;
+  if (f.usage.is_due(now_)) {
+    f.usage.fold(now_, f.sum_exec);
+    if (how == departure::parked) {
+      f.usual_usage = scheduler::estimate_after_sleep(f.usual_usage, f.usage.value(), f.usage.value());
+    }
+  }
   ++w.steps;
   note_work(w);
 }
@@ -299,15 +322,33 @@ void engine::join(worker& w, fiber& f, joining why) {
     const journey how = why == joining::spawned ? journey::spawn : why == joining::woken ? journey::wake : journey::steal;
     tell([&](observer& o) { o.moved(f, f.home, w.index, how); });
   }
+  if (f.home != w.index) {
+    f.recent = f.home == nobody ? scheduler::no_worker : f.home;
+  }
   f.home = w.index;
+  if (f.is_pinned || !f.allowed.empty()) {
+    w.bound += f.is_bound ? 0U : 1U;
+    f.is_bound = true;
+  }
   f.was_woken |= why != joining::migrated;
   ++decisions_;
   w.resched |= w.queue.enqueue(f, why, now_);
   w.look_again = now_;
 }
 
+void engine::depart(worker& w, fiber& f) {
+  w.bound -= f.is_bound ? 1U : 0U;
+  f.is_bound = false;
+}
+
 void engine::publish(worker& w) {
   w.waiting = static_cast<unsigned>(w.queue.runnable() - (w.has_current() ? 1 : 0));
+  const bool idle_only = w.queue.has_only_idle();
+  if (idle_only != w.is_idle_only && w.queue.runnable() != 0) {
+    w.is_idle_only = idle_only;
+    all_.idle_only.set(all_.seat_of(w.index), idle_only);
+    w.looks_for_normal = idle_only && where_.prefers_normal();
+  }
   note_work(w);
 }
 
