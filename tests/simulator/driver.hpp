@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "simulation.hpp"
+#include "tools/lagom-sim/simulation.hpp"
 
 namespace lagom::test {
 

@@ -89,7 +89,7 @@ TEST_CASE("one long and many short ones, submitted at once: others take the shor
   CHECK(s->figures().fibers()[0].response.max() <= 14 * ms);
 }
 
-TEST_CASE("the idle class finds idle workers at low load and probes nobody at full load") {  // Linux fd54d81c2c0e
+TEST_CASE("the idle class finds idle workers at low load and probes nobody at full load") {  // Linux, early 2026
   const std::string light = R"({"name": "i", "count": 32, "policy": "idle", "pattern": {"type": "run_sleep", "run_ns": 100000, "sleep_ns": 2000000, "spread": 30}})";
   const auto at_ease = played(workload(100 * ms, 10 * ms, light), flat(16));
   CHECK(at_ease->is_sound());
