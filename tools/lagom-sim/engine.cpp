@@ -183,7 +183,9 @@ void engine::remind() {
   if (where_.pull_interval() == 0) {
     return;
   }
-  somebody_waits_ = std::any_of(all_.workers.begin(), all_.workers.end(), [](const auto& w) { return w->waiting > 0; });
+  // On a machine of several speeds who is alone may still be on the wrong CPU.
+  somebody_waits_ = all_.map().is_hybrid ||
+                    std::any_of(all_.workers.begin(), all_.workers.end(), [](const auto& w) { return w->waiting > 0; });
   if (!somebody_waits_ || now_ < next_reminder_) {
     return;
   }
