@@ -100,6 +100,9 @@ void run_queue::rescale(entity& e, weight share) {
   e.share = share;
   e.vruntime = v - e.vlag;
   set_request(e, e.slice);
+  if (e.kind == policy::idle) {
+    limit_request(e);
+  }
   offsets_ += static_cast<wide>(key(e).ticks) * after;
   total_weight_ += after - before;
   if (is_waiting) {

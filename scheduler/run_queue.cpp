@@ -85,17 +85,27 @@ __attribute__((noinline)) void run_queue::account_long(entity& e, nanos ran) {
   e.is_window_open = false;
 }
 
-// An idle entity wakes.
-__attribute__((noinline)) void run_queue::cut_credit(entity& e) {
-  if (knobs_.cut_idle_credit && is_work_beside_idle()) {
+// The slice of an idle entity stays what it was: a short one would shorten everybody's protection.
+void run_queue::limit_request(entity& e) {
+  if (knobs_.idle_stint != 0 && is_work_beside_idle()) {
+    e.request = std::min(e.request, to_virtual(knobs_.idle_stint, e.share));
+  }
+}
+
+// An idle entity is about to join.
+__attribute__((noinline)) void run_queue::prepare_idle(entity& e, joining why) {
+  limit_request(e);
+  if (knobs_.cut_idle_credit && why == joining::woken && is_work_beside_idle()) {
     e.vlag = std::min(e.vlag, virtual_span{0});
   }
+  idle_ += e.delayed ? 0 : 1;
 }
 
 // An idle entity begins its next request. If it is still owed service, the short one would be due before anybody else's,
 // and the next one too: so beside other work it counts from V.
 __attribute__((noinline)) void run_queue::renew_idle(entity& e) {
   set_request(e, e.slice);
+  limit_request(e);
   virtual_time from = e.vruntime;
   if (knobs_.idle_stint != 0 && is_work_beside_idle()) {
     const virtual_time v = virtual_now();

@@ -160,7 +160,8 @@ class run_queue {
   entity* drop_sleepers(entity& sleeper, honour what);
   void account_long(entity& e, nanos ran);
   void renew_far(entity& e);
-  void cut_credit(entity& e);
+  void prepare_idle(entity& e, joining why);
+  void limit_request(entity& e);
   void renew_idle(entity& e);
   void shorten_request(entity& e);
   [[nodiscard]] virtual_span key(const entity& e) const { return e.vruntime - origin_; }

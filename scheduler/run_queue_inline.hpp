@@ -48,11 +48,6 @@ inline void run_queue::set_request(entity& e, nanos slice) {
   assert(slice <= slice_limit);
   e.slice = static_cast<std::uint32_t>(slice);
   e.request = to_virtual(slice, e.share);
-  if (e.kind == policy::idle) [[unlikely]] {
-    // The slice stays what it was: a short one would shorten everybody's protection.
-    const bool is_short = knobs_.idle_stint != 0 && is_work_beside_idle();
-    e.request = to_virtual(is_short ? std::min(slice, knobs_.idle_stint) : slice, e.share);
-  }
 }
 
 // A new request begins at the current vruntime: an overrun shifts all later virtual deadlines, nothing is caught up.
@@ -254,10 +249,10 @@ inline void run_queue::join(entity& e, joining why) {
   assert(e.where == place::nowhere);
   const virtual_time v = virtual_now();
   move_origin(v);
-  if (e.kind == policy::idle && why == joining::woken) [[unlikely]] {
-    cut_credit(e);
-  }
   set_request(e, e.has_custom_slice ? e.slice : knobs_.base_slice);
+  if (e.kind == policy::idle) [[unlikely]] {
+    prepare_idle(e, why);
+  }
   e.vruntime = total_weight_ == 0 || !knobs_.place_lag || e.vlag.ticks == 0 ? v
                : e.owes_to == this && why == joining::woken
                    ? place_debtor(e)
@@ -273,9 +268,6 @@ inline void run_queue::join(entity& e, joining why) {
   e.on_rq = true;
   ++queued_;
   delayed_ += e.delayed ? 1 : 0;
-  if (e.kind == policy::idle) [[unlikely]] {
-    idle_ += e.delayed ? 0 : 1;
-  }
   add_to_sums(e);
   if (&e != current_) [[likely]] {
     insert(e);
