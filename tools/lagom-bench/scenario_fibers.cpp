@@ -18,12 +18,16 @@ std::chrono::steady_clock::time_point at(nanos when) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(when));
 }
 
+policy policy_for(scenarios::policy which) {
+  return which == scenarios::policy::idle    ? policy::idle
+         : which == scenarios::policy::batch ? policy::batch
+                                             : policy::normal;
+}
+
 attributes attributes_for(const scenarios::thread_spec& spec, const scenarios::attributes& sched, bool is_single) {
   attributes out{};
   out.name = spec.name;
-  out.policy = sched.policy == scenarios::policy::idle    ? policy::idle
-               : sched.policy == scenarios::policy::batch ? policy::batch
-                                                          : policy::normal;
+  out.policy = policy_for(sched.policy);
   out.nice = sched.nice;
   out.slice = std::chrono::nanoseconds(sched.slice);
   if (!is_single && spec.cpu != scenarios::any_cpu) {
@@ -99,8 +103,12 @@ class fiber_stage : public stage {
     return own != 0 ? own : default_slice_;
   }
 
-  void change(std::size_t, const scenarios::attributes&) override {
-    throw std::runtime_error("attributes of fibers that run cannot be changed yet");
+  void change(std::size_t thread, const scenarios::attributes& sched) override {
+    attributes changed = fibers_[thread].get_attributes();
+    changed.policy = policy_for(sched.policy);
+    changed.nice = sched.nice;
+    changed.slice = std::chrono::nanoseconds(sched.slice);
+    fibers_[thread].set_attributes(changed);
   }
 
   void end() override {
