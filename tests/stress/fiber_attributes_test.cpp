@@ -164,7 +164,7 @@ void check_turmoil(std::uint64_t chaos) {
     lagom::runtime rt(four_cpus(chaos));
     turmoil all(rt);
     std::vector<std::thread> threads;
-    for (std::uint32_t i = 0; i < 2; ++i) threads.emplace_back([&, i] { all.ask(11 + i, rounds(6'000)); });
+    for (std::uint32_t i = 0; i < 2; ++i) threads.emplace_back([&, i] { all.ask(11 + i, rounds(3'000)); });
     for (std::thread& t : threads) t.join();
     all.finish(v);
     CHECK(rt.drain_for(limit(10s)));
