@@ -35,7 +35,7 @@ inline constexpr unsigned stint_shift = 3;
 /// The monitor looks this often while somebody waits and somebody sleeps …
 inline constexpr std::int64_t monitor_tick_ns = 1'000'000;
 /// … and at most this rarely while any worker is awake.
-inline constexpr std::int64_t monitor_tick_max_ns = 10'000'000;
+inline constexpr std::int64_t monitor_tick_max_ns = 4'000'000;
 /// How often the number of CPUs and the quota are looked at, while anybody is awake.
 inline constexpr std::int64_t follow_interval_ns = 1'000'000'000;
 /// Fibers taken from a worker that is held in one go: the queue lock is held meanwhile.

@@ -39,12 +39,15 @@ void worker::even_out(std::int64_t now) noexcept {
   const auto& map = core.seats.map();
   const scheduler::seat_range near = map.workers[index].cache;
   std::uint32_t other = scheduler::no_worker;
-  if (near.end - near.begin > 1 && random() % even_out_far_one_in != 0) {
-    other = map.worker_at[near.begin + static_cast<std::uint32_t>(random() % (near.end - near.begin))];
+  const std::uint32_t neighbours = near.end - near.begin - 1;
+  if (neighbours != 0 && random() % even_out_far_one_in != 0) {
+    const auto at = near.begin + static_cast<std::uint32_t>(random() % neighbours);
+    other = map.worker_at[at < seat ? at : at + 1];
   } else {
-    other = static_cast<std::uint32_t>(random() % n);
+    const auto any = static_cast<std::uint32_t>(random() % (n - 1));
+    other = any < index ? any : any + 1;
   }
-  if (other >= n || other == index || core.workers[other]->waiting() == 0) return;
+  if (other >= n || core.workers[other]->waiting() == 0) return;
   pull_from(*core.workers[other], now);
 }
 

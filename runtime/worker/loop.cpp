@@ -75,6 +75,7 @@ fiber_block* worker::step() noexcept {
     chosen = queue_.pick(now);
     publish_waiting();
   }
+  if (chosen) ask_for_help();  // much mail may have come at once
   return chosen ? &block_of(*chosen) : nullptr;
 }
 

@@ -95,7 +95,8 @@ bool monitor::look(std::int64_t now) {
 void monitor::remind(std::int64_t now) noexcept {
   const auto waits = [](const std::unique_ptr<worker>& w) { return w->waiting() > 0; };
   somebody_waits_ = std::any_of(core_.workers.begin(), core_.workers.end(), waits);
-  if (!somebody_waits_ || now < next_reminder_) return;
+  const bool may_be_misfit = core_.seats.map().is_hybrid;  // who is alone on a slow CPU asks nobody either
+  if ((!somebody_waits_ && !may_be_misfit) || now < next_reminder_) return;
   next_reminder_ = now + even_out_interval_ns;
   for (const auto& w : core_.workers) {
     if (w->waiting() == 0 && w->running()) w->ask_to_look();

@@ -17,7 +17,7 @@ class worker;
 
 /// The thread that looks at the workers from outside, for what they cannot see themselves: a fiber that does not give way
 /// while others wait behind it (rescue.cpp); a runtime where nothing can ever happen again; a change of the CPUs it may use.
-/// Asleep while all workers are; looks every 1 to 10 ms else.
+/// Asleep while all workers are; looks every 1 to 4 ms else.
 class monitor {
  public:
   explicit monitor(runtime_core& core) noexcept : core_(core) {}

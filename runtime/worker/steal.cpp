@@ -145,8 +145,9 @@ bool worker::steal(loot_kind what) noexcept {
     unsigned probes = 0;
     for (const unsigned other : ring) {
       if (found || probes == probe_max) break;
-      if (other >= n || core.workers[other]->is_overloaded() || !is_worth_robbing(*core.workers[other])) continue;
+      if (other >= n) continue;
       ++probes;
+      if (core.workers[other]->is_overloaded() || !is_worth_robbing(*core.workers[other])) continue;
       found = rob_from(other, map.distance_between(index, other));
     }
     if (was_far) far_thefts_.record(found);

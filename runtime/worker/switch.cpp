@@ -78,8 +78,8 @@ LAGOM_ONE_FRAME void worker::enqueue(fiber_block& f, scheduler::joining why) noe
     join(f, why, now_);
     publish_waiting();
   }
-  note_overload();
-  if (is_overloaded()) call_helper();
+  look_again_ = 0;  // what checkpoint() has been told was without f
+  ask_for_help();
 }
 
 void worker::serve_due(std::int64_t now) noexcept {
@@ -88,7 +88,7 @@ void worker::serve_due(std::int64_t now) noexcept {
   if (!changes_.seems_empty()) take_changes();
   if (now < next_poll_) return;
   next_poll_ = now + poll_interval_ns;
-  note_overload();
+  ask_for_help();
   if (now >= next_even_out_) even_out(now);
   if (core.forwards_clamps) forward_clamps(now, {});  // no user code here
   if (core.descriptors.anybody_waits()) poll_descriptors(0);

@@ -277,6 +277,10 @@ class alignas(64) worker {
   bool steal(loot_kind what) noexcept;
   haul rob_one(worker& victim, const theft& what) noexcept;
   bool is_worth_robbing(const worker& victim) const noexcept;
+  void ask_for_help() noexcept {
+    note_overload();
+    if (is_overloaded()) call_helper();
+  }
   void call_helper() noexcept;
 
   // evening.cpp

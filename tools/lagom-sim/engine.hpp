@@ -28,7 +28,7 @@ struct setup {
   nanos jitter = 0;  // timers are late by up to this
   std::uint64_t seed = 1;
   nanos monitor_tick = 1'000'000;
-  nanos monitor_tick_max = 10'000'000;
+  nanos monitor_tick_max = 4'000'000;
 };
 
 // Faults that are put in on purpose, to see the checkers find them.
