@@ -94,8 +94,9 @@ void runtime_core::count_awake(std::int64_t now) noexcept {
   if (!has_clamps_.load(std::memory_order_relaxed)) return;  // a hint
   std::uint64_t used = 0;
   for (const auto& w : workers) {
-    const worker::snapshot s = w->look(now);
-    if (!w->in_reserve()) used += std::clamp<unsigned>(s.util, s.clamp.min, std::max(s.clamp.min, s.clamp.max));
+    if (w->in_reserve()) continue;
+    const scheduler::clamp_range asked = w->clamps();
+    used += std::clamp<unsigned>(w->look(now).util, asked.min, asked.max);
   }
   const std::size_t awake = workers.size() - std::min(workers.size(), idle.count());
   packs.store(awake < scheduler::awake_target(used), std::memory_order_relaxed);  // a hint
