@@ -148,7 +148,7 @@ LAGOM_ONE_FRAME void worker::leave(fiber_block& f, departure how) noexcept {
   }
   resched_.store(false, std::memory_order_relaxed);  // our own: the queue was asked just now
   stint_began_ = now;
-  if (usage_of(f).is_due(now)) note_usage(f, now, how);
+  if (usage_of(f).is_due(now) && how != departure::exited) note_usage(f, now, how);
   if (chosen == &f) return look_around(f);
   // Only the idle class is left: the loop looks for better work first.
   if (looks_for_normal_.load(std::memory_order_relaxed)) [[unlikely]] chosen = nullptr;  // set under the lock, most often by us
