@@ -26,7 +26,7 @@ STALE = 0.85
 # Operations of the two runs. Enough that a stray timer of the runtime's monitor thread vanishes.
 GATES = {
     "switch": (4_000, 44_000),
-    "switch_many": (8_000, 48_000),
+    "switch_many": (8_000, 208_000),  # how many of the thousand are in the tree varies with time
     "wake": (4_000, 44_000),
     "wake_clamped": (4_000, 44_000),
     "channel": (4_000, 104_000),
@@ -61,7 +61,9 @@ def instructions(program: pathlib.Path, operations: int) -> int:
 def cost(folder: pathlib.Path, gate: str) -> float:
     few, many = GATES[gate]
     program = folder / f"gate_{gate}"
-    return (instructions(program, many) - instructions(program, few)) / (many - few)
+    # Time stands in the way of the lower ones: valgrind runs one thread at a time, and the monitor's turns stretch stints.
+    least = [min(instructions(program, n) for _ in range(2)) for n in (few, many)]
+    return (least[1] - least[0]) / (many - few)
 
 
 def main() -> int:

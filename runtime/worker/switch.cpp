@@ -21,11 +21,17 @@ void worker::publish_waiting() noexcept {
   if (idle_only != is_idle_only_.load(std::memory_order_relaxed) && queue_.runnable() != 0) [[unlikely]] publish_idle_only(idle_only);  // a hint
 }
 
-// Asked when somebody comes, and now and then; the mark stays until nobody waits, as its word is shared with others.
-void worker::note_overload() noexcept {
-  if (is_overloaded()) return;
+// True: more waits than a wake-up costs. The mark for others lasts a little longer, as its word is shared with them.
+bool worker::note_overload() noexcept {
   const std::int64_t movable = std::int64_t{waiting()} - bound();
-  if (movable * stint_.load(std::memory_order_relaxed) > core.wake_ups.now()) set_overloaded(true);  // ours
+  const std::int64_t load = movable * stint_.load(std::memory_order_relaxed);  // ours
+  const std::int64_t cost = core.wake_ups.now();
+  if (load > cost) {
+    if (!is_overloaded()) set_overloaded(true);
+    return true;
+  }
+  if (is_overloaded() && 4 * load < cost) set_overloaded(false);
+  return false;
 }
 
 void worker::set_overloaded(bool on) noexcept {

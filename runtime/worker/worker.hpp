@@ -119,7 +119,7 @@ class alignas(64) worker {
   /// How long somebody who joined now would wait, about; `forever` for the idle class behind others.
   std::int64_t expected_wait(bool is_idle_class) const noexcept {
     if (is_idle_class && !is_idle_only_.load(std::memory_order_relaxed)) return scheduler::forever;  // a hint
-    return (waiting_.load(std::memory_order_relaxed) + std::int64_t{1}) * stint_.load(std::memory_order_relaxed);  // hints
+    return (waiting() + std::int64_t{running() != nullptr}) * stint_.load(std::memory_order_relaxed);  // a hint
   }
   /// A sleeping worker that may run one of those who wait here; any thread. idle_workers::none: there is none.
   unsigned helper_for_bound() noexcept;
@@ -221,7 +221,7 @@ class alignas(64) worker {
   void begin(fiber_block& f) noexcept;
   void empty_inbox(std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void publish_waiting() noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
-  void note_overload() noexcept;
+  bool note_overload() noexcept;
   void publish_idle_only(bool idle_only) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void end_stint(fiber_block& f, std::int64_t now) noexcept;
   void admit(fiber_block* f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
@@ -278,8 +278,7 @@ class alignas(64) worker {
   haul rob_one(worker& victim, const theft& what) noexcept;
   bool is_worth_robbing(const worker& victim) const noexcept;
   void ask_for_help() noexcept {
-    note_overload();
-    if (is_overloaded()) call_helper();
+    if (note_overload()) call_helper();
   }
   void call_helper() noexcept;
 
