@@ -270,7 +270,7 @@ void engine::route(fiber& f, joining why, worker* here) {
   }
   join(to, f, why);
   publish(to);
-  if (to.is_overloaded) {
+  if (to.too_much_since != never) {
     ask_for_help(to);
   }
 }

@@ -39,7 +39,7 @@ class placement {
   // A worker is about to sleep: is there any work elsewhere?
   virtual bool stays_awake(crew& all, worker& w) = 0;
 
-  // Once marked as overloaded a worker is so until nobody waits there.
+  // Once marked as overloaded a worker is so until a quarter of that waits there.
   [[nodiscard]] virtual bool keeps_mark() const { return false; }
   // A worker that is left with the idle class looks for other work first.
   [[nodiscard]] virtual bool prefers_normal() const { return false; }

@@ -20,9 +20,10 @@ constexpr nanos poll_period = 640;  // sixteen pauses of the processor
 void engine::note_work(worker& w) {
   const bool has_work = w.waiting > 0 || !w.inbox.empty();
   const unsigned movable = w.waiting > w.bound ? w.waiting - w.bound : 0;
-  const bool has_too_much = static_cast<nanos>(movable) * w.stint > all_.price.wake;
+  const nanos load = static_cast<nanos>(movable) * w.stint;
+  const bool has_too_much = load > all_.price.wake;
   w.too_much_since = has_too_much ? std::min(w.too_much_since, now_) : never;
-  const bool keeps_mark = where_.keeps_mark() && w.is_overloaded && w.waiting > 0;
+  const bool keeps_mark = where_.keeps_mark() && w.is_overloaded && 4 * load >= all_.price.wake;
   w.is_overloaded = has_too_much || keeps_mark;
   all_.overloaded.set(all_.seat_of(w.index), w.is_overloaded);
   if (has_work == (has_work_[w.index] != 0)) {

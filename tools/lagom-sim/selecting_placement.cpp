@@ -101,12 +101,15 @@ class selecting_placement : public placement {
     const scheduler::seat_range near = all.map().workers[w.index].cache;
     const auto pick = [&](unsigned below) { return static_cast<unsigned>(random.next() % below); };
     unsigned other = nobody;
-    if (near.end - near.begin > 1 && pick(even_out_far_one_in) != 0) {
-      other = all.map().worker_at[near.begin + pick(near.end - near.begin)];
-    } else {
-      other = pick(n);
+    const std::uint32_t seat = all.map().workers[w.index].seat, neighbours = near.end - near.begin - 1;
+    if (neighbours != 0 && pick(even_out_far_one_in) != 0) {
+      const std::uint32_t at = near.begin + pick(neighbours);
+      other = all.map().worker_at[at < seat ? at : at + 1];
+    } else if (n > 1) {
+      other = pick(n - 1);
+      other += other < w.index ? 0U : 1U;
     }
-    return other >= n || other == w.index ? nobody : other;
+    return other >= n ? nobody : other;
   }
 
  private:
@@ -119,7 +122,7 @@ class selecting_placement : public placement {
   static nanos words_of(const crew& all) { return static_cast<nanos>(all.map().words()); }
 
   static nanos expected_wait(const worker& w, bool is_idle_class) {
-    return is_idle_class && !w.is_idle_only ? scheduler::forever : (static_cast<nanos>(w.waiting) + 1) * w.stint;
+    return is_idle_class && !w.is_idle_only ? scheduler::forever : static_cast<nanos>(w.waiting + (w.running != nullptr ? 1U : 0U)) * w.stint;
   }
 
   static bool keeps(const crew& all, const fiber& f, const worker& here, nanos usual_stint) {
