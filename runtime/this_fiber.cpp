@@ -113,22 +113,16 @@ std::stop_token get_stop_token() {
 
 attributes get_attributes() { return detail::attributes_of(detail::need_fiber("get_attributes")); }
 
-namespace {
-
-// The caller has its change on return, place included.
-void changed(detail::fiber_block& f) { detail::worker::look_around(f); }
-
-}  // namespace
-
+// The caller has its change on return, place included: look_around().
 void set_attributes(const attributes& a) {
   detail::fiber_block& f = detail::need_fiber("set_attributes");
   detail::set_attributes(f, a);
-  changed(f);
+  detail::worker::look_around(f);
 }
 void change(const attribute_change& c) {
   detail::fiber_block& f = detail::need_fiber("change");
   detail::change_attributes(f, c);
-  changed(f);
+  detail::worker::look_around(f);
 }
 void set_nice(int nice) { change({.nice = nice}); }
 void set_slice(std::chrono::nanoseconds slice) { change({.slice = slice}); }

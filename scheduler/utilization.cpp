@@ -40,7 +40,7 @@ void utilization::fold(nanos now, nanos service) {
   const std::uint64_t part = ran <= ~std::uint32_t{0}
                                  ? (comes * ran >> period_bits) / periods
                                  : static_cast<std::uint64_t>(static_cast<unsigned_wide>(comes) * ran / window);
-  const std::uint64_t sum = ((static_cast<std::uint64_t>(value_) * stays) >> one_bits) + ((part * utilization_max) >> (one_bits - fraction_bits));
+  const std::uint64_t sum = ((static_cast<std::uint64_t>(value_) * stays) >> one_bits) + ((part * capacity_scale) >> (one_bits - fraction_bits));
   value_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, ~std::uint32_t{0}));
   counted_ += static_cast<nanos>(ran);
   // Service beyond the window is of the period that has just begun; more than a period of it there cannot be.

@@ -3,11 +3,10 @@
 
 #include <cstdint>
 
+#include "clamp.hpp"
 #include "virtual_time.hpp"
 
 namespace lagom::scheduler {
-
-inline constexpr unsigned utilization_max = 1024;
 
 // How much of a CPU somebody uses, 0 … 1024, as an average that forgets half of itself in 32 periods of 2^20 ns (about
 // 34 ms): Linux's per-entity load tracking (PELT) in a lazy form. Linux adds up at every switch, in steps of 1024 ns, which at
@@ -57,7 +56,7 @@ class utilization {
   static constexpr unsigned fraction_bits = 22;
   static constexpr std::uint32_t period_at(nanos t) { return static_cast<std::uint32_t>(t >> period_bits); }
   static constexpr std::uint32_t raw_of(unsigned value) {
-    return value >= utilization_max ? ~std::uint32_t{0} : static_cast<std::uint32_t>(value) << fraction_bits;
+    return value >= capacity_scale ? ~std::uint32_t{0} : static_cast<std::uint32_t>(value) << fraction_bits;
   }
 
   std::uint32_t value_ = 0;
@@ -72,7 +71,7 @@ class utilization {
 // falls by a quarter of the difference per sleep. `runnable`: the share of time it was runnable; well above its utilization
 // it was starved, not small, and nothing is learnt. As Linux's util_est since 6.8.
 [[nodiscard]] constexpr unsigned estimate_after_sleep(unsigned estimate, unsigned used, unsigned runnable) {
-  constexpr unsigned margin = utilization_max / 100;
+  constexpr unsigned margin = capacity_scale / 100;
   if (used >= estimate) return used;
   const unsigned excess = estimate - used;
   if (excess < margin || used + margin < runnable) return estimate;

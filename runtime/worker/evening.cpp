@@ -35,8 +35,8 @@ void worker::even_out(std::int64_t now) noexcept {
   fold_usage(now);
   const std::size_t n = core.workers.size();
   if (n == 1 || in_reserve() || core.chaos) return;
-  looks_for_faster_ = core.seats.map().is_hybrid;
   const auto& map = core.seats.map();
+  looks_for_faster_ = map.is_hybrid;
   const scheduler::seat_range near = map.workers[index].cache;
   std::uint32_t other = scheduler::no_worker;
   const std::uint32_t neighbours = near.end - near.begin - 1;

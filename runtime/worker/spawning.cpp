@@ -130,7 +130,7 @@ prepared runtime_core::prepare(const attributes* attrs, std::size_t size, std::s
   f->is_detached.store(who == ownership::detached, std::memory_order_relaxed);  // nobody else has it
   f->references.store(who == ownership::detached ? 1 : 2, std::memory_order_relaxed);  // nobody else has it
   // Nothing is known of it: half of what there is, as in Linux; only where CPUs differ in speed does it matter.
-  set_usage(*f, scheduler::utilization(here ? here->now() : os::monotonic_ns(), 0, seats.map().is_hybrid ? scheduler::utilization_max / 2 : 0));
+  set_usage(*f, scheduler::utilization(here ? here->now() : os::monotonic_ns(), 0, seats.map().is_hybrid ? scheduler::capacity_scale / 2 : 0));
   f->machine.owner = f;
   f->forks = forks;
   make_context(f->machine, s->low, top, &worker::enter);

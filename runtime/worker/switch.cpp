@@ -47,12 +47,12 @@ void worker::publish_idle_only(bool idle_only) noexcept {
 
 void worker::bind(fiber_block& f) noexcept {
   f.is_bound = true;
-  bound_published_.store(++bound_, std::memory_order_relaxed);  // a hint
+  bound_.store(bound() + 1, std::memory_order_relaxed);  // written under the lock
 }
 
 void worker::unbind(fiber_block& f) noexcept {
   f.is_bound = false;
-  bound_published_.store(--bound_, std::memory_order_relaxed);  // a hint
+  bound_.store(bound() - 1, std::memory_order_relaxed);  // written under the lock
 }
 
 void worker::end_stint(fiber_block& f, std::int64_t now) noexcept {

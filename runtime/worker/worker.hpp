@@ -102,7 +102,6 @@ class alignas(64) worker {
   }
   /// More waits here than is worth the cost of waking another worker, or did lately. A hint, as all of these.
   bool is_overloaded() const noexcept { return is_overloaded_.load(std::memory_order_relaxed); }  // a hint
-  void set_overloaded(bool on) noexcept;
   /// The change that waits at f is taken here, or passed on. Null: the notice is here already. changes.cpp
   void accept(change_notice* n) noexcept;
   void drop_notices() noexcept;
@@ -115,7 +114,7 @@ class alignas(64) worker {
   std::uint64_t changes_taken() const noexcept { return changes_taken_.load(std::memory_order_relaxed); }  // statistics
   std::uint32_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }  // a hint
   /// How many of those queued here may not run everywhere.
-  std::uint32_t bound() const noexcept { return bound_published_.load(std::memory_order_relaxed); }  // a hint
+  std::uint32_t bound() const noexcept { return bound_.load(std::memory_order_relaxed); }  // a hint
   /// How long somebody who joined now would wait, about; `forever` for the idle class behind others.
   std::int64_t expected_wait(bool is_idle_class) const noexcept {
     if (is_idle_class && !is_idle_only_.load(std::memory_order_relaxed)) return scheduler::forever;  // a hint
@@ -222,6 +221,7 @@ class alignas(64) worker {
   void empty_inbox(std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void publish_waiting() noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   bool note_overload() noexcept;
+  void set_overloaded(bool on) noexcept;
   void publish_idle_only(bool idle_only) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
   void end_stint(fiber_block& f, std::int64_t now) noexcept;
   void admit(fiber_block* f, std::int64_t now) noexcept LAGOM_THREAD_SAFETY(requires_capability(queue_lock_));
@@ -317,7 +317,6 @@ class alignas(64) worker {
   // ---- Guarded by queue_lock_: taken by the worker once per step; thieves only try it.
   alignas(64) spin_lock queue_lock_;
   scheduler::run_queue queue_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_));
-  std::uint32_t bound_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_)) = 0;  // of those queued, who may not run everywhere
   std::unique_ptr<scheduler::clamp_tally> tally_ LAGOM_THREAD_SAFETY(guarded_by(queue_lock_));  // null: no clamps yet
 
   // ---- Published by the worker, read by anybody as hints.
@@ -325,7 +324,7 @@ class alignas(64) worker {
   std::atomic<std::int64_t> stint_{wake_cost_start_ns};
   std::atomic<bool> is_overloaded_{false}, is_idle_only_{false};
   std::atomic<bool> looks_for_normal_{false};  // before the idle class goes on: one look for better work
-  std::atomic<std::uint32_t> bound_published_{0};
+  std::atomic<std::uint32_t> bound_{0};     // of those queued, who may not run everywhere; written under the queue lock
   std::atomic<std::uint64_t> usage_{0};     // scheduler::utilization, packed
   std::atomic<std::int64_t> usage_counted_{0};
   std::atomic<int> thread_id_{0};

@@ -11,6 +11,7 @@
 #include "crew.hpp"
 #include "observer.hpp"
 #include "placement.hpp"
+#include "runtime/worker/constants.hpp"
 
 namespace lagom::sim {
 
@@ -27,8 +28,8 @@ struct setup {
   displacement when = displacement::checkpoints;
   nanos jitter = 0;  // timers are late by up to this
   std::uint64_t seed = 1;
-  nanos monitor_tick = 1'000'000;
-  nanos monitor_tick_max = 4'000'000;
+  nanos monitor_tick = detail::monitor_tick_ns;
+  nanos monitor_tick_max = detail::monitor_tick_max_ns;
 };
 
 // Faults that are put in on purpose, to see the checkers find them.

@@ -64,7 +64,7 @@ void engine::set_attributes(fiber& f, const traits& t) {
   f.clamp.min = static_cast<std::uint16_t>(t.util_min.value_or(0));
   f.clamp.max = static_cast<std::uint16_t>(t.util_max.value_or(scheduler::capacity_scale));
   // Nothing is known of it: half of what there is, as in Linux; only where CPUs differ in speed does it matter.
-  f.usage = scheduler::utilization(now_, 0, all_.map().is_hybrid ? scheduler::utilization_max / 2 : 0);
+  f.usage = scheduler::utilization(now_, 0, all_.map().is_hybrid ? scheduler::capacity_scale / 2 : 0);
 }
 
 void engine::make_group(const fiber_spec& spec, std::int64_t number) {

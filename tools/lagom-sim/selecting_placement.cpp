@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "placement.hpp"
+#include "runtime/worker/constants.hpp"
 #include "scheduler/worker_selection.hpp"
 
 // The runtime's rule: the same questions to scheduler/, with the same figures, as runtime/worker/{placing,steal}.cpp.
@@ -11,9 +12,9 @@ namespace lagom::sim {
 
 namespace {
 
-constexpr unsigned probe_max = 4;
-constexpr nanos even_out_interval = 4'000'000;
-constexpr unsigned even_out_far_one_in = 4;
+using detail::even_out_far_one_in;
+using detail::even_out_interval_ns;
+using detail::probe_max;
 constexpr scheduler::theft_limits limits;
 
 class selecting_placement : public placement {
@@ -94,7 +95,7 @@ class selecting_placement : public placement {
 
   [[nodiscard]] bool keeps_mark() const override { return true; }
   [[nodiscard]] bool prefers_normal() const override { return true; }
-  [[nodiscard]] nanos pull_interval() const override { return even_out_interval; }
+  [[nodiscard]] nanos pull_interval() const override { return even_out_interval_ns; }
 
   unsigned pull_partner(crew& all, worker& w, generator& random) override {
     const auto n = static_cast<unsigned>(all.workers.size());

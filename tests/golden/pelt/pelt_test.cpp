@@ -150,7 +150,7 @@ TEST_CASE("who always runs approaches all, who sleeps forgets") {
     CHECK(std::abs(static_cast<int>(u.value()) - row[1].get<int>()) <= 1);
   }
   const nanos service = now;
-  utilization full(now, service, utilization_max);
+  utilization full(now, service, capacity_scale);
   CHECK(full.value() == 1023);  // one short of 1024: Linux's rounding
   for (const auto& row : golden().at("blocked_decay_after_full").at("rows")) {
     const nanos then = now + (row[0].get<nanos>() << utilization::period_bits);
